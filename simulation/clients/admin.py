@@ -56,7 +56,8 @@ class Admin:
     def describe_cluster(
         self, *, include_authorized_operations: bool = False, request_timeout: float = _REQUEST_S
     ) -> SimulatedFuture:  # fmt: skip
-        assert not include_authorized_operations
+        if include_authorized_operations:
+            raise NotImplementedError("the canary never asks for authorized operations")
         future = SimulatedFuture(self._link.schedule)
 
         def answer(broker: int) -> None:
@@ -161,7 +162,8 @@ class Admin:
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, operation_timeout: float = 0.0, request_timeout: float = _REQUEST_S
     ) -> dict[str, SimulatedFuture]:
-        assert operation_timeout >= 0
+        if operation_timeout < 0:
+            raise ValueError(f"a timeout of {operation_timeout} s")
         wanted = {new.topic: new for new in new_topics}
         futures = self._futures(wanted)
 
@@ -190,7 +192,8 @@ class Admin:
     def delete_topics(
         self, topics: Iterable[str], *, operation_timeout: float = 0.0, request_timeout: float = _REQUEST_S
     ) -> dict[str, SimulatedFuture]:
-        assert operation_timeout >= 0
+        if operation_timeout < 0:
+            raise ValueError(f"a timeout of {operation_timeout} s")
         futures = self._futures(topics)
 
         def answer(broker: int) -> None:

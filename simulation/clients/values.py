@@ -126,8 +126,7 @@ def wait_futures(schedule: Schedule, futures: Iterable[SimulatedFuture], timeout
     deadline = None if timeout is None else schedule.deadline(timeout)
     pending = [one for one in futures if not one.done()]
     left = len(pending)
-    task = schedule.current
-    assert task is not None, "only a task can wait"
+    task = schedule.running()
 
     def answered() -> None:
         nonlocal left

@@ -169,7 +169,8 @@ class Cluster(Faults):
     def partition(self, topic: str, partition: int) -> Partition:
         """Return a partition of a topic that exists."""
         one = self.topics.get(topic, partition)
-        assert one is not None, f"there is no {topic}-{partition}"
+        if one is None:
+            raise LookupError(f"there is no {topic}-{partition}")
         return one
 
     def leader(self, topic: str, partition: int) -> int:

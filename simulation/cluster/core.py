@@ -86,7 +86,7 @@ class Core:
         self.ids = ids
         self.nodes = {number: Broker(number, racks[number - 1] if racks else None) for number in range(1, brokers + 1)}
         self.replicas: dict[int, dict[tuple[str, int], Replica]] = {number: {} for number in self.nodes}
-        """By broker, its copies by (topic, partition): also of topics of whose end it has not heard."""
+        """By broker and (topic, partition); also of topics of whose end the broker has not heard."""
         self.network = Network()
         self.elr = False
         """Eligible leader replicas: a broker that ended uncleanly is not trusted to hold what was committed."""

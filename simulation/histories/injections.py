@@ -99,8 +99,7 @@ def corrupt(life: Simulator) -> None:
 
     def place(log: Log, value: int) -> int:
         offset = log.append(value)
-        entry = log.entries[offset]
-        assert entry is not None
+        entry = log.message(offset)
         entry.corrupt = True
         note(life, "corrupt", log, offset, value, history=False)
         note(life, "lost-write", log, offset, value, facts=False)
@@ -253,8 +252,7 @@ def zombie_write(life: Simulator) -> None:
         written = (life.identities[e.value] for e in log.entries if e is not None and e.value is not None)
         if any(i.producer_id == producer.producer_id and i.generation >= generation for i in written):
             offset = log.append(value, transaction)
-            entry = log.entries[offset]
-            assert entry is not None
+            entry = log.message(offset)
             entry.leaked = True
             note(life, "zombie-write", log, offset, value, history=False)
         elif not life.stopping:  # before its successor has written, nobody can tell it from what was in flight

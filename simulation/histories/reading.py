@@ -156,7 +156,8 @@ class Reading(Clockwork):
             if entry.corrupt:
                 self.fact(f.Refused, consumer, isolation, TOPIC, p, offset, "corrupt", "checksum", self.logs[p].epoch)
                 continue
-            assert entry.value is not None
+            if entry.value is None:
+                raise ValueError(f"a marker at {offset} is delivered")
             identity = self.identities[entry.value]
             sent_at = self.sent_at.get(entry.value, self.now)
             self.fact(

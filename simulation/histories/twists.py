@@ -28,8 +28,7 @@ class Leak:
         if log.stable != offset:  # another transaction is open below: nobody could come here
             life.twists.append(Leak())
             return None
-        entry = log.entries[offset]
-        assert entry is not None
+        entry = log.message(offset)
         entry.leaked = True
         life.tail(RC, log.partition, log.end + 1)
         polled = life.poll_by(positions, 1 << 30, [log.partition])

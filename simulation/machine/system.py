@@ -25,7 +25,8 @@ class SimulatedSystem:
         return None if timeout is None else self.schedule.deadline(timeout)
 
     @property
-    def _process(self) -> Process | None:
+    def process(self) -> Process | None:
+        """The process whose task asks; None outside of any task."""
         task = self.schedule.current
         if task is None:
             return None
@@ -37,7 +38,7 @@ class SimulatedSystem:
         return round(self.schedule.now * 1e9)
 
     def wall_ns(self) -> int:
-        process = self._process
+        process = self.process
         return EPOCH_NS + round(self.schedule.now * 1e9) + (process.clock_ns if process is not None else 0)
 
     def cpu_s(self) -> float:
@@ -73,8 +74,7 @@ class SimulatedSystem:
         if found:
             return found
         deadline = self.deadline(timeout)
-        task = self.schedule.current
-        assert task is not None, "only a task can wait"
+        task = self.schedule.running()
         while not found:
             waiters.append(task)
             woken = self.schedule.park(deadline)
@@ -99,7 +99,7 @@ class SimulatedEvent:
         self._waiters: list[Task] = []
 
     def is_set(self) -> bool:
-        self._system._process  # noqa: B018  # a dead process asks nothing any more
+        self._system.process  # noqa: B018  # a dead process asks nothing any more
         return self._set
 
     def set(self) -> None:
@@ -124,6 +124,10 @@ class SimulatedLock:
     def acquire(self) -> None:
         if self._held:
             self._system.wait(self._waiters, lambda: not self._held, None)
+        self._held = True
+
+    def take(self) -> None:
+        """Hold it, without waiting: who gave it up in a wait has it back."""
         self._held = True
 
     def release(self) -> None:
@@ -159,20 +163,19 @@ class SimulatedCondition:
         try:
             return self._system.wait(self._waiters, predicate, timeout)
         finally:
-            self._lock._held = True
+            self._lock.take()
 
     def wait(self, timeout: float | None = None) -> bool:
         woken: list[bool] = []
         self._lock.release()
-        task = self._system.schedule.current
-        assert task is not None, "only a task can wait"
+        task = self._system.schedule.running()
         self._waiters.append(task)
         try:
             woken.append(self._system.schedule.park(self._system.deadline(timeout)))
         finally:
             if task in self._waiters:
                 self._waiters.remove(task)
-            self._lock._held = True
+            self._lock.take()
         return woken[0]
 
     def notify(self, n: int = 1) -> None:  # noqa: ARG002  # all look, and wait again
@@ -218,9 +221,8 @@ class SimulatedThread:
         return None if self._task is None else 1
 
     def start(self) -> None:
-        current = self._system.schedule.current
-        assert current is not None, "a thread is started by a task"
-        self._task = self._system.schedule.spawn(current.process, self._main, self.name)
+        process = self._system.schedule.running().process
+        self._task = self._system.schedule.spawn(process, self._main, self.name)
 
     def _main(self) -> None:
         try:

@@ -237,5 +237,6 @@ def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes
     ):
         if code not in (Verdict.SURVIVED, Verdict.UNJUDGED):
             key = (*place, producer, generation, sequence)
-            assert key not in verdicts, f"two verdicts for {key}"
+            if key in verdicts:
+                raise RuntimeError(f"two verdicts for {key}")
             verdicts[key] = VERDICTS[code], None if offset < 0 else offset

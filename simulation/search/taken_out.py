@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from simulation.search.edits import Edit, made
 
@@ -318,9 +318,8 @@ def searched(tree: Path, cpu_seconds: float, *arguments: str) -> Verdict:
     before = _children_s()
     command = (sys.executable, "-m", "simulation", *arguments)
     quiet = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}  # files change within a second
-    with subprocess.Popen(
-        command, cwd=tree, env=quiet, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tree, env=quiet, start_new_session=True, **streams) as child:  # noqa: S603  # ours
         try:
             said, errors = child.communicate(timeout=_HANGS * cpu_seconds + 60)
         except subprocess.TimeoutExpired as late:

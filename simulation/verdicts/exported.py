@@ -207,7 +207,7 @@ def contradictions(
         for rule in RULES:
             try:
                 rule(life)
-            except AssertionError as error:
+            except agreement.ContradictionError as error:
                 yield f"{rule.__name__} of {topic}: {' '.join(str(error).split())[:600]}"
 
 

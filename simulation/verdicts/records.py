@@ -72,7 +72,8 @@ def inconsistent(world: World, said: Finding) -> str:
 
 def disordered(world: World, said: Finding) -> str:
     who, evidence = said.violation.identity, said.violation.evidence
-    assert who is not None
+    if who is None:
+        return "it names no probe"
     low, high = (
         [copy for copy in said.copies(world, who._replace(sequence=sequence)) if copy.offset == offset]
         for sequence, offset in zip(evidence["sequences"], evidence["offsets"], strict=True)

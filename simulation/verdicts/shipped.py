@@ -104,7 +104,9 @@ def _dump(world: World, dumped_us: int) -> list[dict[str, Any]]:
                 kept = {name: int(config[name.replace("_", ".")]) for name in ("retention_ms", "retention_bytes")}
                 bounds.append(place | {"earliest_offset": start, "end_offset": end, "dumped_at": dumped_us} | kept)
                 if some:
-                    decoded = decoder._decoded(_raw(number, partition.id, some), number, partition.id)
+                    decoded = decoder._decoded(  # noqa: SLF001  # what Spark calls for each batch
+                        _raw(number, partition.id, some), number, partition.id
+                    )
                     records.append(decoded.cast(records[0].schema))
     _write("records", pa.concat_tables(records))
     _write("bounds", pa.Table.from_pylist(bounds, arrow_schema("bounds")))
@@ -127,7 +129,8 @@ def _read(world: World, topic: str, partition: int, level: Isolation) -> tuple[i
     if start.error or end.error:
         return None
     fetched = world.cluster.fetch(SITE, leader, topic, partition, start.offset, isolation=level, most=MOST)
-    assert not fetched.error
+    if fetched.error:
+        raise RuntimeError(f"{topic}[{partition}] was listed, and is not read: {fetched.error}")
     return start.offset, end.offset, fetched.records
 
 

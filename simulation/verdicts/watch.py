@@ -51,7 +51,7 @@ class Watch:
         """Look once."""
         world = self._world
         try:
-            knowledge = self._state._read()
+            knowledge = self._state._read()  # noqa: SLF001  # what its thread does once in a second
         except StoreError:
             return
         view = knowledge.clusters.get("c")

@@ -73,11 +73,11 @@ class World:
     @property
     def judge(self) -> Judge | None:
         """The part of the canary that judges, None while it has none."""
-        return None if self.runner is None else self.runner._judge  # the runner shows it to nobody
+        return None if self.runner is None else self.runner._judge  # noqa: SLF001  # the runner shows it to nobody
 
     def remembered(self) -> State | None:
         """Return what the canary's tracker remembers, None while there is none."""
-        return None if self.judge is None else self.judge._tracker.state  # the judge shows it to nobody
+        return None if self.judge is None else self.judge._tracker.state  # noqa: SLF001  # the judge shows it to nobody
 
     # for harms
 

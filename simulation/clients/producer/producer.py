@@ -35,7 +35,8 @@ class Producer:
         partition: int = -1,
         on_delivery: Report = None,
     ) -> None:
-        assert partition >= 0, "a partition is given"
+        if partition < 0:
+            raise NotImplementedError("the canary always names the partition")
         self._core.link.check()
         self._core.produce(topic, partition, key, value, on_delivery)
 
@@ -53,7 +54,8 @@ class Producer:
         return self._core.flush(self._core.link.deadline(timeout))
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:  # noqa: FBT001, FBT002  # as the real one
-        assert blocking
+        if not blocking:
+            raise NotImplementedError("the canary never purges without waiting")
         self._core.link.check()
         self._core.purge(in_queue=in_queue, in_flight=in_flight)
 
