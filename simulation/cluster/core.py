@@ -77,8 +77,7 @@ class Core:
         latency_s: float,
         ids: bool,
     ) -> None:
-        self.schedule = schedule
-        self.dice = dice
+        self.schedule, self.dice = schedule, dice
         self.cluster_id = cluster_id
         self.session_s = session_s
         self.lag_max_s = lag_max_s

@@ -26,6 +26,8 @@ from tests.simulation.mock_clusters import MockCluster, Scripted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.simulator
+
 TOPIC = "t"
 CALM = {"retry.backoff.ms": 250, "reconnect.backoff.ms": 250, "fetch.error.backoff.ms": 250, "socket.timeout.ms": 10000}
 READER = CALM | {
@@ -682,7 +684,7 @@ class Storm:
         )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 12))])
 def test_what_clients_say_in_a_storm_is_true(seed: int) -> None:
     storm = Storm(seed)
     storm.live()

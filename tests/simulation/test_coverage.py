@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from canary.anomalies.online.log import Log, Missing
 from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.violation import Violation
@@ -11,6 +13,8 @@ from simulation.harms.catalogue import HARMS
 from simulation.life.coverage import STATES, of_tracker, table
 from simulation.life.life import live
 from simulation.world.plan import Plan, Strike
+
+pytestmark = pytest.mark.simulator
 
 
 def test_a_tracker_that_knows_nothing_is_in_no_state() -> None:

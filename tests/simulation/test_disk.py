@@ -30,6 +30,8 @@ from tests.support.seeds import cases
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.simulator
+
 HOME = Path("/canary/ledger")
 FILE = HOME / "file"
 OPERATIONS = ("write", "fsync", "rename", "open", "read", "entries", "unlink", "truncate", "close", "short write")

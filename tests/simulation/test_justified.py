@@ -15,11 +15,12 @@ from canary.probe.record import key
 from simulation.harms.catalogue import HARMS
 from simulation.harms.harm import Harm
 from simulation.kafka.contract import Record
-from simulation.life.life import Life, live
+from simulation.life.life import Life
 from simulation.machine.system import EPOCH_NS
 from simulation.search.shrinking import told
 from simulation.verdicts.justified import JUSTIFIED, NEVER, false
 from simulation.world.chronicle import Copy, Decision
+from simulation.world.outcome import Outcome
 from simulation.world.plan import Plan, Strike
 from simulation.world.truth import Fate, Truth
 from simulation.world.world import World
@@ -27,6 +28,8 @@ from tests.simulation.test_lives import ISR_OF_ONE
 
 if TYPE_CHECKING:
     import random
+
+pytestmark = pytest.mark.simulator
 
 CALM = Plan(seed=3, hours=0.03, grain=1.0, partitions=1)
 TOPIC = "durability-canary"
@@ -36,8 +39,16 @@ TOPIC = "durability-canary"
 def calm() -> World:
     """A life in which nothing happened."""
     world = Life(CALM)
+    world.settle_beats = 60
     assert world.live().wrong == []
     return world
+
+
+def losing() -> Outcome:
+    """Live a life with one loss, for as long as it takes to say it."""
+    life = Life(ISR_OF_ONE)
+    life.settle_beats = 80
+    return life.live()
 
 
 def _said(world: World, kind: str, offset: int = 5, **more: Any) -> Violation:
@@ -178,7 +189,7 @@ def test_a_kind_is_justified_or_never_said() -> None:
 
 def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "_report_fractured", _says_a_duplicate)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert {one.what for one in outcome.wrong} == {"FALSE", "DISAGREE"}, told(outcome)
     assert all("duplicate" in one.about for one in outcome.wrong if one.what == "FALSE")
 
@@ -189,7 +200,7 @@ def _says_a_duplicate(scope: Any, topic: Any, log: Any, mode: str, runs: Any) ->
 
 def test_a_loss_that_is_said_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "_report_fractured", _says_a_part_again)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert {one.what for one in outcome.wrong} == {"AGAIN"}, told(outcome)
 
 
@@ -204,7 +215,7 @@ def test_a_loss_at_another_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         emit(scope, topic, log, mode, [run._replace(offset=run.offset + 1) for run in runs], *more)
 
     monkeypatch.setattr(ranges, "emit", elsewhere)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert any("never stood at offset" in one.about for one in outcome.wrong), told(outcome)
 
 
@@ -246,7 +257,7 @@ def test_what_a_broken_broker_did_is_said_and_justified(bug: str, kind: str, mon
         return lambda: world.cluster.bugs.discard(bug)
 
     monkeypatch.setitem(HARMS, bug, Harm(bug, begin, 1.0, breaks=True))
-    world = Life(Plan(6, 0.3, 5.0, retention_s=4000.0, strikes=(Strike(200.0, bug, 700.0, 4),)))
+    world = Life(Plan(6, 0.15, 5.0, retention_s=4000.0, strikes=(Strike(150.0, bug, 300.0, 4),)))
     outcome = world.live()
     assert kind in {one.kind for _, one in world.truth.violations}, told(outcome)
     assert not [one for one in outcome.wrong if f" {kind} " in one.about], told(outcome)

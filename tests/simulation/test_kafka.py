@@ -15,6 +15,8 @@ from simulation.kafka.contract import Batch, Fetched, Isolation, Produced, Recor
 from simulation.kafka.log import Log, LogSettings
 from simulation.machine.schedule import Schedule
 
+pytestmark = pytest.mark.simulator
+
 TOPIC = "probes"
 
 

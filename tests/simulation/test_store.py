@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.simulator
+
+
 @pytest.fixture
 def lying() -> Iterator[LyingStore]:
     lying = LyingStore()
