@@ -35,6 +35,7 @@ class Consumer:
     # ---- what is read
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, and no others, from these offsets on."""
         self._open()
         if self._membership is not None:
             self._membership.assigned_by_callback = True
@@ -56,6 +57,7 @@ class Consumer:
         self._group.unsubscribe()
 
     def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, too."""
         self._open()
         for given in partitions:
             place = (given.topic, given.partition)
@@ -66,6 +68,7 @@ class Consumer:
         self._link.stir()
 
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more."""
         self._open()
         places = [(given.topic, given.partition) for given in partitions]
         for place in places:
@@ -74,10 +77,12 @@ class Consumer:
         self._fetcher.drop(places)
 
     def unassign(self) -> None:
+        """Read no partition any more."""
         self._open()
         self._fetcher.drop(list(self._fetcher.assigned))
 
     def assignment(self) -> list[TopicPartition]:
+        """Return the partitions that are read."""
         self._open()
         return [TopicPartition(*place) for place in self._fetcher.assigned]
 
@@ -100,6 +105,7 @@ class Consumer:
     # ---- reading
 
     def poll(self, timeout: float | None = None) -> Message | None:
+        """Return the next message or error, None if there is none in time."""
         self._open()
         link, queue = self._link, self._fetcher.queue
         if link.events:
@@ -120,6 +126,7 @@ class Consumer:
         return queue.popleft() if queue else None
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Return the next messages, at most so many; fewer if the time is over."""
         self._open()
         taken: list[Message] = []
         deadline = self._link.deadline(timeout)
@@ -225,9 +232,11 @@ class Consumer:
         return [TopicPartition(*place, found[place]) for place in places]
 
     def consumer_group_metadata(self) -> GroupMetadata:
+        """Return who this is in the group, for a transaction."""
         return self._group.metadata()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
+        """Return the metadata of one topic or of all."""
         self._open()
         return self._link.list_topics(topic, timeout)
 

@@ -31,6 +31,7 @@ class Life(ProbedPartition):
     # the cluster
 
     def destroy(self, offsets: range, why: str) -> None:
+        """Remove records, and note what is gone and where it stood."""
         self.truth.happened[why] += 1
         for offset in offsets:
             record = self.log.pop(offset, None)
@@ -39,6 +40,7 @@ class Life(ProbedPartition):
                 self.gone_sent_ns[record.key] = record.sent_ns
 
     def elect(self) -> None:
+        """Let another leader be elected."""
         self.epoch += 1
 
     def cut(self) -> None:
@@ -133,6 +135,7 @@ class Life(ProbedPartition):
     # a life
 
     def live(self, steps: int) -> None:
+        """Live so many steps, and settle."""
         for _ in range(steps):
             self.happen()
         self.settle()

@@ -64,9 +64,11 @@ class ProbedPartition:
 
     @property
     def now_ns(self) -> int:
+        """The time by the canary's clock."""
         return self.true_ns + self.ahead_ns
 
     def fold(self, *facts: f.Fact) -> None:
+        """Give facts to the tracker, and take what it reports and asks."""
         self.true_ns += MS
         self.tracker.fold(facts)
         findings = self.tracker.drain()
@@ -92,11 +94,13 @@ class ProbedPartition:
             self.place(name, known.get(0, self.start if self.topic_id > 1 else self.end), "assigned")
 
     def next_generation(self) -> None:
+        """Begin another generation of the producer."""
         self.generation += 1
         self.sequence = 0
         self.fold(f.GenerationBegan(self.now_ns, TOPIC, self.mode, PRODUCER, self.generation, str(self.known_id)))
 
     def place(self, name: str, position: int, reason: str) -> None:
+        """Put a consumer at a position."""
         self.positions[name] = position
         self.fold(f.Positioned(self.now_ns, name, name, TOPIC, 0, position, reason, str(self.known_id)))
 
@@ -140,6 +144,7 @@ class ProbedPartition:
             self.fold(*(f.Indeterminate(self.now_ns, TOPIC, 0, PRODUCER, *key, "timed out") for key in keys))
 
     def append(self, key: Key | None, sent_ns: int) -> int:
+        """Append a record, somebody else's where ``key`` is None; return its offset."""
         offset, self.end = self.end, self.end + 1
         self.log[offset] = Record(key, self.epoch, sent_ns, str(self.known_id))
         if key is not None:
@@ -157,6 +162,7 @@ class ProbedPartition:
         del self.late[:n]
 
     def polled(self, name: str, isolation: str, offsets: Iterator[int] | range) -> None:
+        """Give a consumer what stands at these offsets."""
         facts: list[f.Fact] = []
         for offset in offsets:
             record = self.log.get(offset)
@@ -176,6 +182,7 @@ class ProbedPartition:
         self.tail(self.dice.choice([RC, RU]), self.dice.choice([1, 3, 1000]))
 
     def tail(self, name: str, most: int) -> None:
+        """Let a tail consumer read on, at most so many offsets."""
         position = self.positions[name]
         if not self.start <= position <= self.end:
             self.fold(f.OutOfRange(self.now_ns, name, name, TOPIC, 0, position, "_AUTO_OFFSET_RESET"))

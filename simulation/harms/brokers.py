@@ -12,6 +12,7 @@ BROKERS = Harms()
 
 @BROKERS.harm(3)
 def kill(world: World, dice: random.Random) -> End:
+    """A broker is killed."""
     broker = any_broker(world, dice)
     world.cluster.kill(broker)
     return lambda: world.cluster.start(broker)
@@ -19,6 +20,7 @@ def kill(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm(3)
 def power_off(world: World, dice: random.Random) -> End:
+    """A broker's machine loses power."""
     broker = any_broker(world, dice)
     world.cluster.power_off(broker)
     return lambda: world.cluster.start(broker)
@@ -26,6 +28,7 @@ def power_off(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm()
 def power_all(world: World, dice: random.Random) -> End:
+    """Every broker's machine loses power at once."""
     brokers = list(world.cluster.brokers())
     dice.shuffle(brokers)
     world.cluster.power_off(*brokers)
@@ -51,6 +54,7 @@ def isr_of_one_then_power(world: World, dice: random.Random) -> End | None:
 
 @BROKERS.harm(2)
 def freeze(world: World, dice: random.Random) -> End:
+    """A broker stops, and goes on later with what it believed."""
     broker = any_broker(world, dice)
     world.cluster.freeze(broker)
     return lambda: world.cluster.resume(broker)
@@ -58,6 +62,7 @@ def freeze(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm()
 def wipe(world: World, dice: random.Random) -> End:
+    """A broker comes back with an empty disk."""
     broker = any_broker(world, dice)
     world.cluster.kill(broker)
     world.cluster.wipe(broker)
@@ -66,6 +71,7 @@ def wipe(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm(0.6)
 def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shape
+    """Every broker comes back with an empty disk."""
     for broker in world.cluster.brokers():
         world.cluster.kill(broker)
         world.cluster.wipe(broker)
@@ -74,6 +80,7 @@ def wipe_all_brokers(world: World, dice: random.Random) -> End:  # a harm's shap
 
 @BROKERS.harm()
 def rolling_restart(world: World, dice: random.Random) -> End:
+    """The brokers are killed and started one after the other."""
     pause = 5 + 25 * dice.random()
     for turn, broker in enumerate(world.cluster.brokers()):
         world.later(2 * turn * pause, lambda one=broker: world.cluster.kill(one))  # type: ignore[misc]
@@ -83,6 +90,7 @@ def rolling_restart(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm()
 def lag(world: World, dice: random.Random) -> End:
+    """The followers of a broker fetch late."""
     broker = any_broker(world, dice)
     world.cluster.lag(broker, 30 * dice.random())
     return lambda: world.cluster.lag(broker, 0.0)
@@ -90,6 +98,7 @@ def lag(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm()
 def slow(world: World, dice: random.Random) -> End:
+    """The answers of a broker come late."""
     broker = any_broker(world, dice)
     world.cluster.slow(broker, 8 * dice.random())
     return lambda: world.cluster.slow(broker, 0.0)
@@ -97,12 +106,14 @@ def slow(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm(2)
 def cut_brokers(world: World, dice: random.Random) -> End:
+    """Two brokers do not reach each other."""
     a, b = dice.sample(list(world.cluster.brokers()), 2)
     return parted(world, (a, b))
 
 
 @BROKERS.harm(2)
 def cut_controller(world: World, dice: random.Random) -> End:
+    """A broker does not reach the controller."""
     return parted(world, (any_broker(world, dice), "controller"))
 
 
@@ -116,9 +127,11 @@ def isolate_leader(world: World, dice: random.Random) -> End:
 
 @BROKERS.harm(2)
 def cut_canary(world: World, dice: random.Random) -> End:
+    """The canary does not reach a broker."""
     return parted(world, ("canary", any_broker(world, dice)))
 
 
 @BROKERS.harm()
 def cut_canary_off(world: World, dice: random.Random) -> End:
+    """The canary reaches no broker."""
     return parted(world, *(("canary", broker) for broker in world.cluster.brokers()))

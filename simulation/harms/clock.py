@@ -12,6 +12,7 @@ CLOCK = Harms()
 
 @CLOCK.harm(0.5)
 def step_clock(world: World, dice: random.Random) -> None:
+    """The clock of the canary's machine is set forward or back."""
     by_s = dice.choice((-3600, -60, -1, 1, 60, 3600)) * dice.random()
     world.process.clock_ns += int(by_s * 1e9)
     world.clock_ns = world.process.clock_ns

@@ -61,12 +61,14 @@ def lying_fsync(world: World, dice: random.Random) -> End:
 
 @LEDGER_HARMS.harm(0.5)
 def wipe_ledger(world: World, dice: random.Random) -> None:
+    """The ledger is gone at the canary's next start."""
     world.kill_canary(after=10 * dice.random())
     world.disk.wipe(LEDGER)
 
 
 @LEDGER_HARMS.harm(0.5)
 def rot_ledger(world: World, dice: random.Random) -> None:
+    """A bit of a segment flips."""
     files = sorted(world.disk.entries(LEDGER / "c" / "r")) if world.disk.exists(LEDGER / "c" / "r") else []
     segments = [path for path in files if path.suffix == ".ledger"]
     if segments:

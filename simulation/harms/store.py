@@ -21,6 +21,7 @@ def _change_store(world: World, dice: random.Random, change: Callable[[], object
 
 @STORE.harm()
 def store_away(world: World, dice: random.Random) -> End:
+    """The database does not answer."""
     world.store.away = True
     return lambda: setattr(world.store, "away", False)
 
@@ -34,18 +35,21 @@ def store_unanswered(world: World, dice: random.Random) -> End:
 
 @STORE.harm()
 def store_refuses(world: World, dice: random.Random) -> End:
+    """Calls of the database fail by chance."""
     world.store.refused = 0.2 + 0.6 * dice.random()
     return lambda: setattr(world.store, "refused", 0.0)
 
 
 @STORE.harm(0.5)
 def store_slow(world: World, dice: random.Random) -> End:
+    """The database answers late."""
     world.store.delay_s = 10 * dice.random()
     return lambda: setattr(world.store, "delay_s", 0.0)
 
 
 @STORE.harm(0.4)
 def lose_lease(world: World, dice: random.Random) -> None:
+    """Another runner has taken the canary's lease."""
     world.store.take_leases("another runner")
 
 
@@ -65,6 +69,7 @@ def store_fails_over(world: World, dice: random.Random) -> End:
 
 @STORE.harm(0.3)
 def wipe_store(world: World, dice: random.Random) -> None:
+    """The database is empty at the canary's next start."""
     _change_store(world, dice, world.store.wipe)
 
 

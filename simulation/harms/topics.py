@@ -12,12 +12,14 @@ TOPICS = Harms()
 
 @TOPICS.harm(2)
 def elect(world: World, dice: random.Random) -> None:
+    """Another leader is elected."""
     topic, partition = any_place(world, dice)
     world.cluster.elect(topic, partition, dice.choice(world.cluster.brokers()))
 
 
 @TOPICS.harm(0.5)
 def delete_topic(world: World, dice: random.Random) -> None:
+    """A probe topic is deleted."""
     topic = dice.choice(world.topics())
     if world.knows_ids():
         world.cluster.delete_topic(world.any_broker(), topic)
@@ -25,6 +27,7 @@ def delete_topic(world: World, dice: random.Random) -> None:
 
 @TOPICS.harm(0.5)
 def recreate_topic(world: World, dice: random.Random) -> None:
+    """A probe topic is deleted and made again."""
     topic = dice.choice(world.topics())
     if world.knows_ids():
         world.cluster.recreate_topic(topic)
@@ -32,11 +35,13 @@ def recreate_topic(world: World, dice: random.Random) -> None:
 
 @TOPICS.harm(0.5)
 def grow_topic(world: World, dice: random.Random) -> None:
+    """A probe topic gets another partition."""
     world.grow(dice.choice(world.topics()))
 
 
 @TOPICS.harm(0.7)
 def delete_records(world: World, dice: random.Random) -> None:
+    """Records are deleted below a place."""
     topic, partition = any_place(world, dice)
     log = world.cluster.log(topic, partition)
     if log:

@@ -40,6 +40,7 @@ class Simulator(Reading, Writing):
         self.at(self.ms(21, 40), offsets)
 
     def watching(self) -> None:
+        """Ask about the cluster again and again."""
         self.watch()
         if not self.stopping:
             self.at(SECOND, self.watching)
@@ -47,6 +48,7 @@ class Simulator(Reading, Writing):
     # what happens to a cluster
 
     def change_leader(self) -> None:
+        """Elect another leader of a partition."""
         log = self.random.choice(self.logs)
         log.epoch += 1
         log.leader = self.random.randint(1, 3)
@@ -156,6 +158,7 @@ class Simulator(Reading, Writing):
         self.at(2 * SECOND, self.closing)
 
     def closing(self) -> None:
+        """Write once more to each partition, and read all of it."""
         producer = self.producers[0]
         process = self.new_process(1)
         for log in self.logs:
@@ -171,6 +174,7 @@ class Simulator(Reading, Writing):
         self.at(SECOND, self.final_reads)
 
     def read_all(self) -> None:
+        """Let both tail consumers read to the end."""
         for consumer in (RC, RU):
             for log in self.logs:
                 self.tail(consumer, log.partition, log.end + 1)
@@ -190,6 +194,7 @@ class Simulator(Reading, Writing):
             self.record(process.number, "ok", "poll", [["poll", polled]])
 
     def world(self) -> World:
+        """Return what there is to see of the life."""
         return World(
             self.seed,
             self.sub_via,

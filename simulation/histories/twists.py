@@ -25,6 +25,7 @@ class Leak:
     def appended(
         self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
     ) -> dict[str, Any] | None:
+        """Deliver the write at once, and have it polled."""
         if log.stable != offset:  # another transaction is open below: nobody could come here
             life.twists.append(Leak())
             return None
@@ -50,6 +51,7 @@ class Fracture:
     def appended(
         self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
     ) -> dict[str, Any] | None:
+        """Take the write away."""
         del positions
         log.entries[offset] = Entry(None)
         self.place = (log, offset, value)
@@ -61,6 +63,7 @@ class Fracture:
         """Nothing yet."""
 
     def ended(self, life: Simulator, kind: str) -> None:
+        """Note that it was committed for certain."""
         if kind == "ok" and hasattr(self, "place"):
             note(life, "lost-write", *self.place)
             note(life, "fractured-transaction", *self.place, history=False)
@@ -80,6 +83,7 @@ class Undead:
         """Nothing yet."""
 
     def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
+        """Show what is about to be aborted."""
         for log in logs:
             for offset, entry in enumerate(log.entries):
                 if entry is not None and entry.transaction is transaction and entry.value is not None:
@@ -88,6 +92,7 @@ class Undead:
                     note(life, "precommitted-read", log, offset, entry.value, certain=False)
 
     def ended(self, life: Simulator, kind: str) -> None:
+        """Note that it was aborted for certain."""
         if kind == "fail":  # else nobody knows for certain that it failed
             for undead in self.undead:
                 note(life, "G1a", *undead)

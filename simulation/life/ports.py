@@ -36,12 +36,15 @@ class Clients(opening.Clients):
         return self._made[process]
 
     def producer(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+        """Return a producer of the process that asks."""
         return self._of().producer(config, logger)
 
     def consumer(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+        """Return a consumer of the process that asks."""
         return self._of().consumer(config, logger)
 
     def admin(self, config: dict[str, Any], logger: logging.Logger) -> Any:
+        """Return an admin client of the process that asks."""
         return self._of().admin(config, logger)
 
 

@@ -170,6 +170,7 @@ class LyingDisk(Disk):
     # The port
 
     def open(self, path: Path, flags: int) -> int:
+        """Open a file or a directory; return its descriptor."""
         process = self._begin("open", path)
         node = self._tree.find(path)
         if node is None and flags & os.O_CREAT:
@@ -189,6 +190,7 @@ class LyingDisk(Disk):
         return descriptor
 
     def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
         handle = self._handle(descriptor)
         try:
             self._begin("close", handle.path)
@@ -197,11 +199,13 @@ class LyingDisk(Disk):
                 self._drop(descriptor)
 
     def read(self, path: Path, start: int = 0, count: int | None = None) -> bytes:
+        """Return a part of a file."""
         self._begin("read", path)
         file = self._tree.file(path)
         return bytes(file.cached[start : None if count is None else start + count])
 
     def write(self, descriptor: int, data: memoryview) -> int:
+        """Append to a file; return how many bytes were written."""
         handle = self._handle(descriptor)
         self._begin_step("write", handle.path)
         room = len(data) if self.capacity is None else min(len(data), self.capacity - self.used)
@@ -215,12 +219,14 @@ class LyingDisk(Disk):
         return room
 
     def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file to a size."""
         handle = self._handle(descriptor)
         self._begin_step("truncate", handle.path)
         handle.file().change(size)
         self._end_step("truncate")
 
     def fsync(self, descriptor: int) -> None:
+        """Make durable what was written, or what became of names."""
         handle = self._handle(descriptor)
         try:
             self._begin_step("fsync", handle.path)
@@ -235,11 +241,13 @@ class LyingDisk(Disk):
         self._end_step("fsync")
 
     def is_deleted(self, descriptor: int) -> bool:
+        """Return whether an open file has no name any more."""
         handle = self._handle(descriptor)
         self._begin("is_deleted", handle.path)
         return isinstance(handle.node, File) and not handle.node.links
 
     def lock(self, descriptor: int) -> None:
+        """Lock a file; an error if another live process has locked it."""
         handle = self._handle(descriptor)
         self._begin("lock", handle.path)
         for holder, node in list(self._locks.items()):
@@ -250,19 +258,23 @@ class LyingDisk(Disk):
         self._locks[descriptor] = handle.node
 
     def exists(self, path: Path) -> bool:
+        """Return whether something is there."""
         self._begin("exists", path)
         return self._tree.find(path) is not None
 
     def entries(self, directory: Path) -> list[Path]:
+        """Return the paths of all that is in a directory."""
         self._begin("entries", directory)
         return [directory / name for name in self._tree.directory(directory).cached]
 
     def mkdir(self, directory: Path) -> None:
+        """Make a directory, with its parents."""
         self._begin_step("mkdir", directory)
         self._tree.make(directory)
         self._end_step("mkdir")
 
     def rename(self, path: Path, to: Path) -> None:
+        """Rename a file; one that has the new name is gone."""
         self._begin_step("rename", path)
         parent, onto = self._tree.directory(path.parent), self._tree.directory(to.parent)
         node = self._tree.present(path)
@@ -274,6 +286,7 @@ class LyingDisk(Disk):
         self._end_step("rename")
 
     def link(self, path: Path, to: Path) -> None:
+        """Give a file another name."""
         self._begin_step("link", path)
         file = self._tree.file(path)
         if self._tree.find(to) is not None:
@@ -282,6 +295,7 @@ class LyingDisk(Disk):
         self._end_step("link")
 
     def unlink(self, path: Path, *, missing_ok: bool = False) -> None:
+        """Take a file's name away."""
         self._begin("lookup", path)
         if missing_ok and self._tree.find(path) is None:
             return

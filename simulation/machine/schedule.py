@@ -61,6 +61,7 @@ class Timer:
         self.what: Callable[[], object] | None = what
 
     def cancel(self) -> None:
+        """Let it never come."""
         self.what = None
 
 

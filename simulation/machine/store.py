@@ -52,17 +52,20 @@ class MemoryDatabase(Database):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
+        """Give a connection that reads."""
         with self._translated(), self._connection.begin():
             self.raw.execute("BEGIN")
             yield self._connection
 
     @contextmanager
     def writing(self, *, serial: str | None = None) -> Iterator[Connection]:  # noqa: ARG002  # there is one writer
+        """Give a connection whose transaction is committed at the end."""
         with self._translated(), self._connection.begin():
             self.raw.execute("BEGIN")
             yield self._connection
 
     def close(self) -> None:
+        """Close the database."""
         self._connection.close()
         super().close()
         self.raw.close()
@@ -91,6 +94,7 @@ class LyingDatabase(MemoryDatabase):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
+        """Give a connection that reads, or fail."""
         lying = self._lying
         lying.ask()
         with super().reading() as connection:
@@ -99,6 +103,7 @@ class LyingDatabase(MemoryDatabase):
 
     @contextmanager
     def writing(self, *, serial: str | None = None) -> Iterator[Connection]:
+        """Give a connection whose transaction is committed at the end, or not, or without an answer."""
         lying = self._lying
         lying.ask()
         with super().writing(serial=serial) as connection:
@@ -115,6 +120,7 @@ class ReadyViews(Views):
     """Views that are saved without SQLAlchemy's making of the statement."""
 
     def save(self, cluster: str, runner: str, at_ns: int, view: bytes) -> None:
+        """Save a view by a statement that is compiled already."""
         with self._database.writing() as connection:
             connection.exec_driver_sql(_SAVE, (cluster, runner, at_ns, view))
 

@@ -45,6 +45,7 @@ class Found:
             self.wrong.append(outcome)
 
     def __str__(self) -> str:
+        """Return the numbers in one line."""
         return (
             f"{self.lives} lives, {self.partition_hours:,.0f} partition-hours, {self.promises:,} promises, "
             f"{self.broken:,} of them broken, {len(self.wrong)} lives went wrong; {self.cpu_s:,.0f} CPU-s"

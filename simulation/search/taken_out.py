@@ -299,9 +299,9 @@ class Verdict(NamedTuple):
 
 
 def heard(said: str) -> Verdict:
-    """Return the verdict in what ``python -m simulation`` printed.
+    r"""Return the verdict in what ``python -m simulation`` printed.
 
-    >>> heard("seed 7: 0.400 h at 5 s\\n      12.0 s  kill for 3.0 s\\n  MISSED: offset 4\\n")
+    >>> heard("seed 7: 0.400 h at 5 s\n      12.0 s  kill for 3.0 s\n  MISSED: offset 4\n")
     Verdict(wrong='MISSED: offset 4', seed=7, cpu_s=0.0)
     """
     seed = re.search(r"^seed (\d+):", said, re.MULTILINE)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 def lost(world: World, said: Finding) -> str:
+    """Check that the probe stood at that place."""
     if said.violation.severity == "critical" and unordered(world, said.violation.topic):
         return "critical, though the leader alone acknowledged it"
     for offset, who in said.names():
@@ -31,6 +32,7 @@ def lost(world: World, said: Finding) -> str:
 
 
 def fractured(world: World, said: Finding) -> str:
+    """Check that the log lost it, or that it is gone."""
     for _, who in said.names():
         fate = world.truth.fates.get(key(who))
         if fate is None or not (fate.was_lost or fate.gone):
@@ -39,6 +41,7 @@ def fractured(world: World, said: Finding) -> str:
 
 
 def duplicated(world: World, said: Finding) -> str:
+    """Check that two of its copies stood in one log at one time."""
     for offset, who in said.names():
         copies = said.copies(world, who)
         here = [one for one in copies if one.offset == offset]
@@ -60,6 +63,7 @@ def _same_batch(a: Copy, b: Copy) -> bool:
 
 
 def inconsistent(world: World, said: Finding) -> str:
+    """Check that two probes had that offset."""
     for offset in said.offsets():
         copies = said.there(world, offset)
         if len({one.record.key for one in copies}) < 2:
@@ -71,6 +75,7 @@ def inconsistent(world: World, said: Finding) -> str:
 
 
 def disordered(world: World, said: Finding) -> str:
+    """Check that the two probes stood together in that order."""
     who, evidence = said.violation.identity, said.violation.evidence
     if who is None:
         return "it names no probe"
@@ -98,6 +103,7 @@ def truncated(world: World, said: Finding) -> str:
 
 
 def written_by_zombie(world: World, said: Finding) -> str:
+    """Check that an older generation wrote above a later one."""
     violation, evidence = said.violation, said.violation.evidence
     if "its_offset" not in evidence:  # all of the older one had expired
         return bug_struck("zombie-let-in")(world, said)
@@ -112,6 +118,7 @@ def written_by_zombie(world: World, said: Finding) -> str:
 
 
 def read_aborted(world: World, said: Finding) -> str:
+    """Check that a reader was given the record of an aborted transaction."""
     shown = {id(record) for _, _, record in world.cluster.shown}
     undone = {id(record) for *_, record in world.cluster.aborts_undone}
     mistaken = {epoch for _, bug, _, _, epoch in world.cluster.struck if bug == "retried-commit-is-abort"}
@@ -166,5 +173,6 @@ def bug_struck(*names: str) -> Check:
 
 
 def removed_early(world: World, said: Finding) -> str:
+    """Check that something went from the log but by retention."""
     violation = said.violation
     return "" if (violation.topic, violation.partition) in world.truth.removed else "nothing went but by retention"

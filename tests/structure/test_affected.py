@@ -86,9 +86,7 @@ def test_they_do_not_run_where_nothing_that_the_simulator_imports_differs(tree: 
     ],
 )
 @pytest.mark.parametrize("committed", [True, False])
-def test_they_run_where_it_differs_committed_or_not(
-    tree: Path, file: str, *, committed: bool
-) -> None:
+def test_they_run_where_it_differs_committed_or_not(tree: Path, file: str, *, committed: bool) -> None:
     write(tree, file)
     if committed:
         commit(tree)

@@ -85,6 +85,7 @@ class ProducerCore(ProducerId):
     # ---- taking records
 
     def produce(self, topic: str, partition: int, key: bytes | None, value: bytes | None, report: Report) -> None:
+        """Take a record, and send it as soon as it may be sent."""
         link = self.link
         now = link.schedule.now
         if self.unreported >= self._most:
@@ -163,6 +164,7 @@ class ProducerCore(ProducerId):
         self.serve_all()
 
     def serve_all(self) -> None:
+        """Send what may be sent now of every partition."""
         for one in list(self.partitions.values()):
             self.serve(one)
 
@@ -298,6 +300,7 @@ class ProducerCore(ProducerId):
     # ---- what waits
 
     def retry_later(self) -> None:
+        """Look again after a pause at what waits."""
         if not self._retrying:
             self._retrying = True
             self.link.after(self._backoff_s, self._retry_now)

@@ -42,6 +42,7 @@ class TransactionState:
         return self.link.deadline(timeout)
 
     def end_call(self, raised: KafkaException | None, *, resumable: bool = False) -> KafkaException:
+        """Note that the call is over, or may be resumed; return what it raises."""
         if not (resumable and raised is not None and raised.args[0].retriable()):
             self._call, self._answered, self._answer = None, False, None
         return raised or KafkaException()
@@ -71,6 +72,7 @@ class TransactionState:
             raise KafkaException(answer)
 
     def flush(self, deadline: float | None) -> None:
+        """Wait until all records are reported."""
         left = self.core.flush(deadline)
         if left:
             why = f"Failed to flush all outstanding messages within the API timeout: {left} message(s) remaining"
@@ -99,5 +101,6 @@ class TransactionState:
             self.core.purge(in_queue=True, in_flight=False, aborting=True)
 
     def died(self, error: KafkaError) -> None:
+        """Note the fatal error of the producer."""
         self.state, self.error = "fatal", error
         self.settle(failure(error.code(), error.str(), fatal=True))

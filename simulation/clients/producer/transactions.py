@@ -1,5 +1,7 @@
-"""Transactions of a producer, as librdkafka's transaction manager has them: states, calls that go on after their
-timeout, and what its errors say of themselves (retriable, fatal, abort required).
+"""Transactions of a producer, as librdkafka's transaction manager has them.
+
+They have states, calls that go on after their timeout, and errors that say of themselves what follows from them
+(retriable, fatal, abort required).
 """
 
 from collections.abc import Callable
@@ -51,6 +53,7 @@ class Transactions(TransactionState):
     # ---- calls
 
     def init(self, timeout: float) -> None:
+        """Have the coordinator give a producer id; see ``Producer.init_transactions``."""
         deadline = self.begin_call("init_transactions", timeout if timeout >= 0 else self._timeout_s * 2)
         try:
             if self.state != "ready not acked":
@@ -71,6 +74,7 @@ class Transactions(TransactionState):
         self.end_call(None)
 
     def begin(self) -> None:
+        """Begin a transaction."""
         self.begin_call("begin_transaction", None)
         try:
             self.require("ready")
@@ -81,6 +85,7 @@ class Transactions(TransactionState):
         self.end_call(None)
 
     def commit(self, timeout: float) -> None:
+        """Flush, and have the coordinator commit."""
         deadline = self.begin_call("commit_transaction", timeout)
         try:
             self.require("in transaction", "begin commit", "committing", "commit not acked")
@@ -100,6 +105,7 @@ class Transactions(TransactionState):
         self._complete()
 
     def abort(self, timeout: float) -> None:
+        """Give up what waits, and have the coordinator abort."""
         deadline = self.begin_call("abort_transaction", timeout)
         states = ("in transaction", "begin abort", "aborting", "abortable error", "abort not acked")
         try:
@@ -199,6 +205,7 @@ class Transactions(TransactionState):
         return one.registered
 
     def pid_state_changed(self, state: str) -> None:
+        """Go on with what waited for a producer id, or for its next epoch."""
         if state != "assigned":
             return
         if self.state == "wait pid":
