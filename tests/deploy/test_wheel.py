@@ -86,7 +86,9 @@ def test_everything_in_the_packages_is_shipped_and_nothing_else(wheel: Path) -> 
 
 def test_neither_the_simulator_nor_tests_are_in_a_wheel_that_is_made_from_the_sdist(tmp_path: Path) -> None:
     def build(target: str, source: Path) -> Path:
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", target, "-d", tmp_path], cwd=source, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", tmp_path], cwd=source, check=True
+        )
         (built,) = tmp_path.glob("*.tar.gz" if target == "sdist" else "*.whl")
         return built
 

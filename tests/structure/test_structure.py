@@ -74,7 +74,9 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_nothing_but_tests_imports_tests() -> None:
-    assert [name for name, tree in modules().items() if any(one.split(".")[0] == "tests" for one in imported(tree))] == []
+    assert [
+        name for name, tree in modules().items() if any(one.split(".")[0] == "tests" for one in imported(tree))
+    ] == []
 
 
 def test_a_room_has_a_dozen_modules_at_most() -> None:
