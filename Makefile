@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations bench receipts-java image clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-simulation test-all lint format soak soak-simulated mutations bench receipts-java image clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,7 +57,7 @@ pin: $(FOR_USERS)  ## Pin the jars of another version of Kafka (needs Maven): ma
 run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
 	@exec $(BIN)/canary up
 
-test test-quick test-e2e test-slow test-all: $(INSTALLED)
+test test-quick test-e2e test-slow test-simulation test-all: $(INSTALLED)
 
 LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
@@ -97,10 +97,16 @@ test-slow: brokers  ## The short form of what make test has no time for: a night
 	here slow $(PYTEST) -m 'slow and not kafka and not spark'; \
 	ended
 
+test-simulation: brokers  ## The simulator's own tests, all of them, whatever has changed (tests/support/affected.py)
+	@$(LANES); \
+	lane beside $(PYTEST) --simulator -m 'simulator and kafka'; \
+	here simulator $(PYTEST) --simulator --numprocesses 2 --durations 15 -m 'simulator and not kafka'; \
+	ended
+
 test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
 	@$(LANES); \
 	here lint $(MAKE) --no-print-directory lint; \
-	here everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m ''; \
+	here everything $(PYTEST) --durations 30 --timeout 0 --long --simulator --explore 20 -m ''; \
 	here mutations $(BIN)/python -m tests.mutations; \
 	ended
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.simulator
 
 
 def test_the_same_seed_is_the_same_life() -> None:
-    plan = plan_of(11, WEIGHTS, hours=0.15, grain=5.0, partitions=1)
+    plan = plan_of(11, WEIGHTS, hours=0.15, grain=5.0, partitions=1, modes=("idempotent",))
     first, again = live(plan), live(plan)
     assert first.story == again.story
     assert first.story
