@@ -90,6 +90,7 @@ def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_
 def test_a_copy_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
     strikes = (Strike(150.0, "bug-duplicated", 300.0, 4),)
     world = Life(Plan(3, 0.15, 5.0, partitions=1, modes=("transactional",), retention_s=4000.0, strikes=strikes))
+    world.schedule.at(151.0, lambda: world.cluster.chance.update({"duplicated": 0.2}))  # the bug began with its own
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert "duplicate" in {one.kind for _, one in world.truth.violations}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.simulator
 
 
 def test_the_same_seed_is_the_same_life() -> None:
-    plan = plan_of(11, WEIGHTS, hours=0.15, grain=5.0, partitions=1, modes=("idempotent",))
+    plan = plan_of(11, WEIGHTS, hours=0.08, grain=1.0, pace=10.0, partitions=1, modes=("idempotent",))
     first, again = live(plan), live(plan)
     assert first.story == again.story
     assert first.story
@@ -43,6 +43,7 @@ def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(m
     }
 
 
+@pytest.mark.dear("finds the shortest life that goes wrong, and lives its regression test twice")
 def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     harmless = Strike(60.0, "elect", 1.0, 1)
