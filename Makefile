@@ -18,7 +18,7 @@ SYNC := $(UV) sync --locked --inexact --no-python-downloads
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-all lint format soak soak-simulated mutations coverage bench receipts-java image clean
+.PHONY: help install brokers pin run test test-quick test-e2e test-slow test-simulation test-all lint format soak soak-simulated mutations coverage bench receipts-java image clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,7 +57,7 @@ pin: $(FOR_USERS)  ## Pin the jars of another version of Kafka (needs Maven): ma
 run: brokers  ## Start three brokers, the canary and its status page; everything it writes is in ./var; Ctrl-C ends it
 	@exec $(BIN)/canary up
 
-test test-quick test-e2e test-slow test-all: $(INSTALLED)
+test test-quick test-e2e test-slow test-simulation test-all: $(INSTALLED)
 
 # What runs in which lane is said by markers (tests/support/lanes.py), what runs at all by MARKERS (an expression of
 # pytest's; none: everything, as .ci/run does), and how lanes run by tests/lanes.sh.
@@ -86,9 +86,14 @@ test-slow: MARKERS := slow
 test-slow: brokers  ## The short form of what make test has no time for: a night, other Kafkas, credentials, topics' lives, drills
 	@$(LANES); $(FOUR); ended
 
+test-simulation: MARKERS := simulator
+test-simulation: PYTEST += --simulator
+test-simulation: brokers  ## The simulator's own tests, all of them, whatever has changed (tests/support/affected.py)
+	@$(LANES); $(FOUR); ended
+
 test-all: brokers  ## Everything in its long form, with many more examples (hours; make bench is apart)
 	@$(LANES); $(LINT); \
-	lane everything $(PYTEST) --durations 30 --timeout 0 --long --explore 20 -m ''; \
+	lane everything $(PYTEST) --durations 30 --timeout 0 --long --simulator --explore 20 -m ''; \
 	lane mutations $(BIN)/python -m tests.mutations; \
 	ended
 

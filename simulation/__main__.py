@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from canary.workloads.catalogue import WORKLOADS
-from simulation.coverage import table
-from simulation.harms import HARMS
-from simulation.life import Outcome
-from simulation.plan import Given
-from simulation.search import Found, lived, searched
-from simulation.shrinking import regression, shrunk, told
+from simulation.harms.catalogue import HARMS
+from simulation.life.coverage import table
+from simulation.search.search import Found, lived, searched
+from simulation.search.shrinking import regression, shrunk, told
+from simulation.world.outcome import Outcome
+from simulation.world.plan import Given
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import structlog
 
 from canary.footprint import keep_quiet
 from canary.lab.state import free_ports
-from tests.support import again, costs, labs, lanes, seeds
+from tests.support import affected, again, costs, labs, lanes, seeds
 from tests.support.lanes import profile_of
 from tests.support.postgres import Postgres
 
@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that say what property tests try, and the one of ``make test-all``."""
     parser.addoption("--long", action="store_true", help="the long form of tests that have one")
     lanes.add_option(parser)
+    affected.add_option(parser)
     group = parser.getgroup("cases drawn at random")
     group.addoption("--seed", type=int, help="repeat the cases of a session that printed this seed")
     group.addoption("--explore", type=int, default=1, metavar="N", help="try N times as many cases (default: 1)")
@@ -49,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     seeds.begin(config.getoption("--seed"), config.getoption("--explore"))
     config.option.seed = seeds.SESSION.seed  # the processes of one session share it
     config.option.hypothesis_seed = str(seeds.SESSION.seed)
-    for plugin in (again, costs.Costs(), lanes):
+    for plugin in (again, costs.Costs(), lanes, affected.Affected(config)):
         config.pluginmanager.register(plugin)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from simulation.clients.admin import Admin
 from simulation.clients.consumer import Consumer
 from simulation.clients.link import Link
-from simulation.clients.producer import Producer, ProducerCore
-from simulation.clients.transactions import Transactions
-from simulation.clients.values import SimulatedFuture, wait_futures
+from simulation.clients.producer.core import ProducerCore
+from simulation.clients.producer.producer import Producer
+from simulation.clients.producer.transactions import Transactions
 from simulation.kafka.contract import ClusterApi
-from simulation.schedule import Process, Schedule
+from simulation.machine.futures import SimulatedFuture, wait_futures
+from simulation.machine.schedule import Process, Schedule
 
 __all__ = ["SimulatedFuture", "SimulatedKafka", "wait_futures"]
 
@@ -35,15 +36,18 @@ class SimulatedKafka:
         self._made = 0
 
     def producer(self, config: dict[str, Any], logger: logging.Logger | None = None) -> Producer:
+        """Return a producer; a transactional one where the configuration has an id."""
         core = ProducerCore(self._link("producer", config, logger), self.wall_ns)
         if "transactional.id" in core.link.config:
             core.transactions = Transactions(core)
         return Producer(core)
 
     def consumer(self, config: dict[str, Any], logger: logging.Logger | None = None) -> Consumer:
+        """Return a consumer."""
         return Consumer(self._link("consumer", config, logger))
 
     def admin(self, config: dict[str, Any], logger: logging.Logger | None = None) -> Admin:
+        """Return an admin client."""
         return Admin(self._link("admin", config, logger))
 
     def _link(self, kind: str, config: dict[str, Any], logger: logging.Logger | None) -> Link:

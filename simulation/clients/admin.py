@@ -25,8 +25,9 @@ from confluent_kafka.admin import (
 )
 
 from simulation.clients.link import Link, endpoint
-from simulation.clients.values import SimulatedFuture, failure
+from simulation.clients.values import failure
 from simulation.kafka.contract import Metadata, TopicMeta
+from simulation.machine.futures import SimulatedFuture
 
 _AGAIN_S = 0.25
 _REQUEST_S = 60.0
@@ -43,6 +44,7 @@ class Admin:
         self._link = link
 
     def poll(self, timeout: float = 0.0) -> int:
+        """Call what is due: logs, errors, statistics."""
         link = self._link
         link.check()
         deadline = link.deadline(timeout)
@@ -51,12 +53,15 @@ class Admin:
         return link.dispatch()
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        """Return the metadata of one topic or of all, as a broker tells them."""
         return self._link.list_topics(topic, timeout)
 
     def describe_cluster(
         self, *, include_authorized_operations: bool = False, request_timeout: float = _REQUEST_S
     ) -> SimulatedFuture:  # fmt: skip
-        assert not include_authorized_operations
+        """Return a future of the cluster's id, its controller and its brokers."""
+        if include_authorized_operations:
+            raise NotImplementedError("the canary never asks for authorized operations")
         future = SimulatedFuture(self._link.schedule)
 
         def answer(broker: int) -> None:
@@ -68,6 +73,7 @@ class Admin:
         return future
 
     def describe_topics(self, topics: Any, *, request_timeout: float = _REQUEST_S) -> dict[str, SimulatedFuture]:
+        """Return a future for each topic, of its id and its partitions."""
         futures = self._futures(topics.topic_names)
 
         def answer(broker: int) -> None:
@@ -91,6 +97,7 @@ class Admin:
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         request_timeout: float = _REQUEST_S,
     ) -> dict[TopicPartition, SimulatedFuture]:
+        """Return a future for each partition, of its first offset or its end."""
         committed = isolation_level == IsolationLevel.READ_COMMITTED
         latest = OffsetSpec.latest()
         futures = {place: SimulatedFuture(self._link.schedule) for place in offsets}
@@ -136,6 +143,7 @@ class Admin:
     def describe_configs(
         self, resources: Iterable[ConfigResource], *, request_timeout: float = _REQUEST_S
     ) -> dict[ConfigResource, SimulatedFuture]:
+        """Return a future for each topic or broker, of its settings."""
         futures = {resource: SimulatedFuture(self._link.schedule) for resource in resources}
         for resource, future in futures.items():
             self._describe_config(resource, future, request_timeout)
@@ -161,7 +169,9 @@ class Admin:
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, operation_timeout: float = 0.0, request_timeout: float = _REQUEST_S
     ) -> dict[str, SimulatedFuture]:
-        assert operation_timeout >= 0
+        """Return a future for each topic that is to be made."""
+        if operation_timeout < 0:
+            raise ValueError(f"a timeout of {operation_timeout} s")
         wanted = {new.topic: new for new in new_topics}
         futures = self._futures(wanted)
 
@@ -177,6 +187,7 @@ class Admin:
     def create_partitions(
         self, new_partitions: Iterable[NewPartitions], *, request_timeout: float = _REQUEST_S
     ) -> dict[str, SimulatedFuture]:
+        """Return a future for each topic that is to grow."""
         wanted = {new.topic: new for new in new_partitions}
         futures = self._futures(wanted)
 
@@ -190,7 +201,9 @@ class Admin:
     def delete_topics(
         self, topics: Iterable[str], *, operation_timeout: float = 0.0, request_timeout: float = _REQUEST_S
     ) -> dict[str, SimulatedFuture]:
-        assert operation_timeout >= 0
+        """Return a future for each topic that is to be deleted."""
+        if operation_timeout < 0:
+            raise ValueError(f"a timeout of {operation_timeout} s")
         futures = self._futures(topics)
 
         def answer(broker: int) -> None:
@@ -203,6 +216,7 @@ class Admin:
     def incremental_alter_configs(
         self, resources: Iterable[ConfigResource], *, request_timeout: float = _REQUEST_S
     ) -> dict[ConfigResource, SimulatedFuture]:
+        """Return a future for each topic whose settings are to change."""
         futures = {resource: SimulatedFuture(self._link.schedule) for resource in resources}
 
         def answer(broker: int) -> None:

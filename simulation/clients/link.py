@@ -17,7 +17,7 @@ from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMeta
 
 from simulation.clients.values import failure
 from simulation.kafka.contract import ClusterApi, Metadata, PartitionMeta, TopicMeta
-from simulation.schedule import Killed, Process, Schedule, Task, Timer
+from simulation.machine.schedule import Killed, Process, Schedule, Task, Timer
 
 _ALIASES = {
     "acks": "request.required.acks",
@@ -148,6 +148,10 @@ class Link:
         if self._waiters:
             self.stir()
 
+    def is_awaited(self) -> bool:
+        """Return whether a task waits in a call of this client."""
+        return bool(self._waiters)
+
     def stir(self) -> None:
         """Wake the tasks that wait in a call of this client."""
         waiters, self._waiters = self._waiters, []
@@ -156,8 +160,7 @@ class Link:
 
     def wait(self, until: float | None) -> bool:
         """Park the current task until something stirs, at most until the virtual second ``until``. Returns whether."""
-        task = self.schedule.current
-        assert task is not None, "only a task can wait"
+        task = self.schedule.running()
         self._waiters.append(task)
         woken = self.schedule.park(until)
         if task in self._waiters:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from simulation.clients.groups import Groups, Place, Wanted
 from simulation.clients.link import ASK_AGAIN_S, Link
 from simulation.clients.values import failure
+from simulation.cluster.groups import Groups, Place, Wanted
 
 _FIND_S = 0.5
 _LOOK_S = 0.25
@@ -60,6 +60,7 @@ class Membership:
     # ---- joining
 
     def subscribe(self, topics: Iterable[str], **callbacks: Callback) -> None:
+        """Join the group for these topics."""
         self._topics, self._callbacks = tuple(topics), callbacks
         self.link.after(0, self._join)
 
@@ -181,6 +182,7 @@ class Membership:
     # ---- offsets
 
     def metadata(self) -> GroupMetadata:
+        """Return the group, the member's id and its generation."""
         return GroupMetadata(self.group, self.member if self._topics else "", self.generation)
 
     def commit(self, offsets: Mapping[Place, int], done: Callable[[int], None]) -> None:

@@ -53,8 +53,22 @@ WORDLESS = {"corrupt", "zombie-write", "early-expiry", "fractured-transaction", 
 """One of the two has no word for what these break."""
 
 
+class ContradictionError(AssertionError):
+    """The two engines do not say the same of one life."""
+
+
+def require(holds: bool, *about: object) -> None:  # noqa: FBT001  # reads like an assertion
+    """Raise ContradictionError unless something holds; ``about`` says of which life, and what is left over."""
+    if not holds:
+        raise ContradictionError(*about)
+
+
 def agree(life: Life) -> Counter[str]:
-    """Both must say the same; return how much of each kind was compared."""
+    """Return how much of each kind was compared.
+
+    Raises:
+        ContradictionError: one says what the other does not.
+    """
     return sum((rule(life) for rule in (reads, places, losses, skips, orders)), Counter())
 
 
@@ -62,14 +76,14 @@ def reads(life: Life) -> Counter[str]:
     """Aborted reads, reads before a commit, and what nobody sent."""
     aborted = {identity_of(case["value"]) for case in life.cases("G1a")}
     said_aborted = {v.identity for v in life.said("G1a", "zombie-write") if uncommitted(v) and v.identity is not None}
-    assert said_aborted <= aborted, (life.seed, said_aborted - aborted)
-    assert all(life.forgotten(identity) for identity in aborted - said_aborted), (life.seed, aborted - said_aborted)
+    require(said_aborted <= aborted, life.seed, said_aborted - aborted)
+    require(all(life.forgotten(identity) for identity in aborted - said_aborted), life.seed, aborted - said_aborted)
     early = {life.retelling.transaction_of[identity_of(case["value"])] for case in life.cases("precommitted-read")}
-    assert early == {life.retelling.transaction_of[i] for i in life.identities("precommitted-read")}, life.seed
+    require(early == {life.retelling.transaction_of[i] for i in life.identities("precommitted-read")}, life.seed)
     found = ((case["key"], case["offset"], identity_of(case["value"])) for case in life.cases("phantom"))
     phantoms = {case for case in found if not life.unrecorded(case[2])}
     said = {(life.key(v.partition), v.offset, v.identity) for v in life.said("phantom")}
-    assert phantoms == said, (life.seed, phantoms ^ said)
+    require(phantoms == said, life.seed, phantoms ^ said)
     return Counter({"G1a": len(aborted), "precommitted-read": len(early), "phantom": len(phantoms)})
 
 
@@ -87,19 +101,19 @@ def places(life: Life) -> Counter[str]:
     disputed = {(case["key"], case["offset"]) for case in life.cases("inconsistent-offsets")}
     alone = life.places("inconsistent-offsets") - disputed
     untold = life.untold()
-    assert alone <= {(life.key(who.partition), offset) for who, offset in untold}, (life.seed, alone)
+    require(alone <= {(life.key(who.partition), offset) for who, offset in untold}, life.seed, alone)
     quiet = disputed - life.places("inconsistent-offsets")
-    assert all(life.was_cut(key) for key, _ in quiet), (life.seed, quiet)
+    require(all(life.was_cut(key) for key, _ in quiet), life.seed, quiet)
     copied = {identity_of(case["value"]): case["offsets"] for case in life.cases("duplicate")}
     copies = [(v.identity, v.evidence.get("offsets", ())) for v in life.said("duplicate") if v.identity]
     said = {identity for identity, _ in copies}
     due = {identity for identity, offsets in copies if untold.isdisjoint((identity, offset) for offset in offsets)}
-    assert due <= set(copied), (life.seed, due - set(copied))
+    require(due <= set(copied), life.seed, due - set(copied))
     for identity in set(copied) - said - expired_in_doubt(life):
         if life.was_cut(life.key(identity.partition)):
             continue
         cuts = [v.offset for v in life.said("truncation", "lost-write") if v.partition == identity.partition]
-        assert any(cut is not None and cut <= max(copied[identity]) for cut in cuts), (life.seed, identity)
+        require(any(cut is not None and cut <= max(copied[identity]) for cut in cuts), life.seed, identity)
     return Counter({"inconsistent-offsets": len(disputed), "duplicate": len(said)})
 
 
@@ -111,8 +125,8 @@ def losses(life: Life) -> Counter[str]:
     said = life.identities("lost-write")
     otherwise = damaged(life) | expired(life) | (hidden(life) & life.identities("poll-skip"))
     quiet = lost - said - otherwise
-    assert quiet <= not_passed(life), (life.seed, quiet)
-    assert said <= lost | unseen | life.retelling.given, (life.seed, said - lost)
+    require(quiet <= not_passed(life), life.seed, quiet)
+    require(said <= lost | unseen | life.retelling.given, life.seed, said - lost)
     waiting = {
         stream.identity(sequence)
         for topic in life.topics()
@@ -120,8 +134,8 @@ def losses(life: Life) -> Counter[str]:
         for a, b in stream.unseen.get("read_committed", ())
         for sequence in range(a, b)
     }
-    assert unseen <= waiting | said | otherwise, (life.seed, unseen - waiting - said)
-    assert waiting <= unseen | life.retelling.given, (life.seed, waiting - unseen)
+    require(unseen <= waiting | said | otherwise, life.seed, unseen - waiting - said)
+    require(waiting <= unseen | life.retelling.given, life.seed, waiting - unseen)
     return Counter({"lost-write": len(lost), "unseen": len(unseen)})
 
 
@@ -198,27 +212,28 @@ def skips(life: Life) -> Counter[str]:
     said = {i for i in life.identities("poll-skip") if life.key(i.partition) not in choice}
     # a re-read may show what no history's consumer is given: that it was committed, and so skipped
     injected = {truth.identity for truth in life.world.injected if truth.kind == "poll-skip" and truth.facts}
-    assert said <= skipped | injected, (life.seed, said - skipped)
+    require(said <= skipped | injected, life.seed, said - skipped)
     back = {
         (c["key"], value)
         for c in consumers(life, *BACKWARDS)
         if c["key"] not in choice and not life.moved(identity_of(value := c["values"][1]))
     }
+    places = life.places("nonmonotonic-poll")
     late = {
         (life.key(fact.partition), value_of(whose(fact)))
         for fact in life.world.facts()
         if isinstance(fact, f.Polled)
-        and (life.key(fact.partition), fact.offset) in life.places("nonmonotonic-poll")
+        and (life.key(fact.partition), fact.offset) in places
         and fact.isolation == "read_committed"
         and not fact.consumer.startswith("reread")
     }
     late = {(key, value) for key, value in late if key not in choice}
-    assert back == late, (life.seed, back ^ late)
+    require(back == late, life.seed, back ^ late)
     given_late = {identity_of(value) for _, value in back}
     explained = said | life.identities("lost-write") | damaged(life) | expired(life) | given_late
     known = promises(life.world.facts())  # of others the stream did not know when they were skipped
     due = {over for over, to in jumps if over in known and not life.was_sent_after(over, to)}
-    assert due <= explained, (life.seed, due - explained)
+    require(due <= explained, life.seed, due - explained)
     return Counter({"poll-skip": len(said), "nonmonotonic-poll": len(back)})
 
 
@@ -232,13 +247,15 @@ def orders(life: Life) -> Counter[str]:
     said = {v.identity for v in found}
     untold = life.untold()
     due = {v.identity for v in found if untold.isdisjoint(stood(v))} - life.at_once()
-    assert due <= swapped, (life.seed, due - swapped)
-    assert swapped <= said | expired(life), (life.seed, swapped - said)
+    require(due <= swapped, life.seed, due - swapped)
+    require(swapped <= said | expired(life), life.seed, swapped - said)
     return Counter({"nonmonotonic-send": len(said)})
 
 
 def stood(violation: Violation) -> Iterable[tuple[Identity, int]]:
     """Return which probes stand where, as a violation of their order says."""
-    assert violation.identity is not None
+    who = violation.identity
+    if who is None:
+        return ()
     pairs = zip(violation.evidence["sequences"], violation.evidence["offsets"], strict=True)
-    return ((violation.identity._replace(sequence=sequence), offset) for sequence, offset in pairs)
+    return ((who._replace(sequence=sequence), offset) for sequence, offset in pairs)

@@ -81,6 +81,7 @@ class Producer:
 
     @property
     def transactional(self) -> bool:
+        """Whether it writes in transactions."""
         return self.mode in ("transactional", "relay")
 
 
@@ -171,9 +172,11 @@ class Clockwork:
         heapq.heappush(self.heap, (self.now + max(delay, 1), self.count, event))
 
     def ms(self, low: float, high: float) -> int:
+        """Return a random time between two, in ns."""
         return int(self.random.uniform(low, high) * MS)
 
     def fact(self, kind: type[f.Fact], *fields: Any, **named: Any) -> None:
+        """Note a fact of the canary."""
         self.new_facts.append(kind(BASE_NS + self.now, *fields, **named))
 
     def run(self) -> None:
@@ -194,6 +197,7 @@ class Clockwork:
                     self.at(self.ms(5, 200), lambda r=request: self.answer(r))  # type: ignore[misc]
 
     def record(self, process: int | str, kind: str, function: str, value: Any, **more: Any) -> Op:
+        """Add an operation to the history."""
         op = {
             "index": len(self.operations),
             "time": self.now,
@@ -207,6 +211,7 @@ class Clockwork:
         return op
 
     def new_process(self, thread: int) -> int:
+        """Return the number of a new process of a thread."""
         number = thread + self.threads * self.next_process[thread]
         self.next_process[thread] += 1
         return number

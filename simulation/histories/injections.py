@@ -12,18 +12,14 @@ from canary import facts as f
 from canary.probe.identity import Identity
 from simulation.histories.clockwork import MS, RC, RU, Injected
 from simulation.histories.kafka import Entry, Log, Transaction
+from simulation.histories.twists import Fracture, Leak, Undead, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulation.histories.simulator import Simulator
+    from simulation.histories.cluster import Simulator
 
 Misstep = tuple[list[tuple[int, Entry]], tuple[int, Entry]]
-
-
-def _note(life: Simulator, kind: str, log: Log, offset: int | None, value: int | None, **lenses: bool) -> None:
-    identity = None if value is None else life.identities[value]
-    life.injected.append(Injected(kind, log.key, log.partition, offset, value, identity, **lenses))
 
 
 def _write(life: Simulator, place: Callable[[Log, int], int], kind: str = "ok") -> None:
@@ -47,7 +43,7 @@ def lost_write(life: Simulator) -> None:
 
     def place(log: Log, value: int) -> int:
         offset = log.append(None)
-        _note(life, "lost-write", log, offset, value)
+        note(life, "lost-write", log, offset, value)
         return offset
 
     _write(life, place)
@@ -60,7 +56,7 @@ def duplicate(life: Simulator) -> None:
         offset = log.append(value)
 
         def again() -> None:
-            _note(life, "duplicate", log, log.append(value), value)
+            note(life, "duplicate", log, log.append(value), value)
 
         life.at(life.ms(1, 200), again)
         return offset
@@ -73,8 +69,8 @@ def inconsistent_offsets(life: Simulator) -> None:
 
     def place(log: Log, value: int) -> int:
         offset = log.append(value)
-        _note(life, "inconsistent-offsets", log, offset, None)
-        _note(life, "lost-write", log, offset, value)
+        note(life, "inconsistent-offsets", log, offset, None)
+        note(life, "lost-write", log, offset, value)
         other = life.new_value(life.injector, log.partition)
         process = 6000 + len(life.operations)
         life.sent(life.injector, log.partition, other)
@@ -92,7 +88,7 @@ def aborted_read_of_send(life: Simulator) -> None:
 
     def place(log: Log, value: int) -> int:
         offset = log.append(value)
-        _note(life, "G1a", log, offset, value)
+        note(life, "G1a", log, offset, value)
         return offset
 
     _write(life, place, "fail")
@@ -103,11 +99,10 @@ def corrupt(life: Simulator) -> None:
 
     def place(log: Log, value: int) -> int:
         offset = log.append(value)
-        entry = log.entries[offset]
-        assert entry is not None
+        entry = log.message(offset)
         entry.corrupt = True
-        _note(life, "corrupt", log, offset, value, history=False)
-        _note(life, "lost-write", log, offset, value, facts=False)
+        note(life, "corrupt", log, offset, value, history=False)
+        note(life, "lost-write", log, offset, value, facts=False)
         return offset
 
     _write(life, place)
@@ -121,7 +116,7 @@ def phantom(life: Simulator) -> None:
     identity = Identity(producer.producer_id, producer.generation, log.partition, 100_000 + value)
     life.identities[value], life.homes[identity], life.sent_at[value] = identity, log.key, life.now
     offset = log.append(value)
-    _note(life, "phantom", log, offset, value)
+    note(life, "phantom", log, offset, value)
     life.tail(RU, log.partition, log.end + 1)
 
 
@@ -136,8 +131,8 @@ def truncation(life: Simulator) -> None:
             life.tail(RU, log.partition, log.end + 1)
             log.cut(offset)
             log.append(life_value)
-            _note(life, "truncation", log, offset, None, history=False)
-            _note(life, "inconsistent-offsets", log, offset, None, facts=False)
+            note(life, "truncation", log, offset, None, history=False)
+            note(life, "inconsistent-offsets", log, offset, None, facts=False)
 
         life_value = life.new_value(life.injector, log.partition)
         life.sent(life.injector, log.partition, life_value)
@@ -184,100 +179,23 @@ def _swap(life: Simulator, *, together: bool) -> None:
     life.acked(second, low)
     life.record(process, "ok", "send", done if together else done[1:])
     kind = "int-nonmonotonic-send" if together else "nonmonotonic-send"
-    _note(life, kind, log, low, second, facts=False)
-    _note(life, "nonmonotonic-send", log, low, second, history=False)
-
-
-class _Leak:
-    """A transaction whose last write is delivered before it asks for its commit, to itself and to the canary."""
-
-    fate = "commit"
-
-    def appended(
-        self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
-    ) -> dict[str, Any] | None:
-        if log.stable != offset:  # another transaction is open below: nobody could come here
-            life.twists.append(_Leak())
-            return None
-        entry = log.entries[offset]
-        assert entry is not None
-        entry.leaked = True
-        life.tail(RC, log.partition, log.end + 1)
-        polled = life.poll_by(positions, 1 << 30, [log.partition])
-        _note(life, "precommitted-read", log, offset, value)
-        return polled
-
-    def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
-        """Nothing more."""
-
-    def ended(self, life: Simulator, kind: str) -> None:
-        """Nothing more."""
-
-
-class _Fracture:
-    """A committed transaction one of whose acknowledged writes is not there."""
-
-    fate = "commit"
-
-    def appended(
-        self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
-    ) -> dict[str, Any] | None:
-        del positions
-        log.entries[offset] = Entry(None)
-        self.place = (log, offset, value)
-        for kind in ("lost-write", "fractured-transaction"):
-            _note(life, kind, *self.place, certain=False)
-        return None
-
-    def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
-        """Nothing yet."""
-
-    def ended(self, life: Simulator, kind: str) -> None:
-        if kind == "ok" and hasattr(self, "place"):
-            _note(life, "lost-write", *self.place)
-            _note(life, "fractured-transaction", *self.place, history=False)
-
-
-class _Undead:
-    """An aborted transaction whose messages are delivered all the same."""
-
-    fate = "abort"
-
-    def __init__(self) -> None:
-        self.undead: list[tuple[Log, int, int]] = []
-
-    def appended(
-        self, life: Simulator, log: Log, offset: int, value: int, positions: dict[int, int]
-    ) -> dict[str, Any] | None:
-        """Nothing yet."""
-
-    def ending(self, life: Simulator, transaction: Transaction, logs: list[Log]) -> None:
-        for log in logs:
-            for offset, entry in enumerate(log.entries):
-                if entry is not None and entry.transaction is transaction and entry.value is not None:
-                    entry.leaked = True
-                    self.undead.append((log, offset, entry.value))
-                    _note(life, "precommitted-read", log, offset, entry.value, certain=False)
-
-    def ended(self, life: Simulator, kind: str) -> None:
-        if kind == "fail":  # else nobody knows for certain that it failed
-            for undead in self.undead:
-                _note(life, "G1a", *undead)
+    note(life, kind, log, low, second, facts=False)
+    note(life, "nonmonotonic-send", log, low, second, history=False)
 
 
 def precommitted_read(life: Simulator) -> None:
-    """See _Leak."""
-    life.twists.append(_Leak())
+    """See Leak."""
+    life.twists.append(Leak())
 
 
 def fractured_transaction(life: Simulator) -> None:
-    """See _Fracture."""
-    life.twists.append(_Fracture())
+    """See Fracture."""
+    life.twists.append(Fracture())
 
 
 def aborted_read_of_transaction(life: Simulator) -> None:
-    """See _Undead."""
-    life.twists.append(_Undead())
+    """See Undead."""
+    life.twists.append(Undead())
 
 
 def _misstep(kind: str, found: list[tuple[int, Entry]], last: tuple[int, Entry] | None) -> Misstep | None:
@@ -304,7 +222,7 @@ def _consumer_errs(kind: str) -> Callable[[Simulator], None]:
                 if misstep is None:
                     return None
                 handed_out, (offset, entry) = misstep
-                _note(life, kind, log, offset, entry.value, history=lens == "history", facts=lens == "facts")
+                note(life, kind, log, offset, entry.value, history=lens == "history", facts=lens == "facts")
                 return handed_out
 
             return err
@@ -334,10 +252,9 @@ def zombie_write(life: Simulator) -> None:
         written = (life.identities[e.value] for e in log.entries if e is not None and e.value is not None)
         if any(i.producer_id == producer.producer_id and i.generation >= generation for i in written):
             offset = log.append(value, transaction)
-            entry = log.entries[offset]
-            assert entry is not None
+            entry = log.message(offset)
             entry.leaked = True
-            _note(life, "zombie-write", log, offset, value, history=False)
+            note(life, "zombie-write", log, offset, value, history=False)
         elif not life.stopping:  # before its successor has written, nobody can tell it from what was in flight
             life.at(100 * MS, append)
 
@@ -354,7 +271,7 @@ def early_expiry(life: Simulator) -> None:
     gone = [e.value for e in log.entries[log.start : start] if e is not None and e.value is not None]
     if any(life.identities[value].generation >= life.first_generation for value in gone):
         log.start = start
-        _note(life, "early-expiry", log, start, None, history=False)
+        note(life, "early-expiry", log, start, None, history=False)
 
 
 def write_cycle(life: Simulator) -> None:

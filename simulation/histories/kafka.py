@@ -38,6 +38,7 @@ class Log:
 
     @property
     def end(self) -> int:
+        """The offset that the next message gets."""
         return len(self.entries)
 
     def cut(self, end: int) -> None:
@@ -46,7 +47,19 @@ class Log:
         self._decided = min(self._decided, end)
         self.epoch += 1
 
+    def message(self, offset: int) -> Entry:
+        """Return what stands at an offset.
+
+        Raises:
+            LookupError: it has been cut off, or removed.
+        """
+        entry = self.entries[offset]
+        if entry is None:
+            raise LookupError(f"nothing stands at {offset}")
+        return entry
+
     def append(self, value: int | None, transaction: Transaction | None = None) -> int:
+        """Append a message, a marker or a hole, and return its offset."""
         self.entries.append(Entry(value, transaction))
         return self.end - 1
 

@@ -14,8 +14,7 @@ from canary.anomalies.offline import Options, check
 from canary.anomalies.online import Tracker
 from canary.history.reading import load
 from canary.probe.identity import Identity
-from simulation.histories.ranges import one_by_one
-from simulation.histories.retelling import Retelling
+from simulation.histories.retelling import Retelling, one_by_one
 from simulation.histories.simulator import simulate
 from simulation.histories.wild import seeded
 

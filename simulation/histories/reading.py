@@ -18,6 +18,7 @@ class Reading(Clockwork):
     """What consumers do."""
 
     def assign(self, process: Process) -> None:
+        """Note in the history what a process reads."""
         keys = [log.key for log in self.logs]
         self.record(process.number, "invoke", "assign", keys)
         self.record(process.number, "ok", "assign", keys)
@@ -132,6 +133,7 @@ class Reading(Clockwork):
             self.at(self.ms(2, 60), lambda: self.tailing(consumer))
 
     def tail(self, consumer: str, p: int, limit: int) -> None:
+        """Let a tail consumer of the canary read on."""
         if self.gone:
             return
         log = self.logs[p]
@@ -152,11 +154,13 @@ class Reading(Clockwork):
             self.fact(f.EndOfPartition, consumer, consumer, TOPIC, p, self.tails[consumer, p])
 
     def deliver(self, consumer: str, isolation: str, p: int, found: list[tuple[int, Entry]]) -> None:
+        """Give a consumer of the canary what was found."""
         for offset, entry in found:
             if entry.corrupt:
                 self.fact(f.Refused, consumer, isolation, TOPIC, p, offset, "corrupt", "checksum", self.logs[p].epoch)
                 continue
-            assert entry.value is not None
+            if entry.value is None:
+                raise ValueError(f"a marker at {offset} is delivered")
             identity = self.identities[entry.value]
             sent_at = self.sent_at.get(entry.value, self.now)
             self.fact(

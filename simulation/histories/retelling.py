@@ -20,8 +20,9 @@ from canary.probe.identity import Identity
 from simulation.histories.clockwork import RC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from canary.anomalies.violation import Violation
     from simulation.histories.clockwork import Op
 
 KeyOf = "Callable[[Identity], str]"
@@ -163,3 +164,10 @@ class Retelling:
         value = value_of(identity)
         sent = [outcome.offset, value] if isinstance(outcome, f.Acked) else value
         return ["send", self._key_of(identity), sent]
+
+
+def one_by_one(violation: Violation) -> Iterator[Violation]:
+    """Yield a violation for each record of ``violation``."""
+    for run in violation.runs:
+        for i in range(run.size):
+            yield violation.about([run.part(i, 1)])

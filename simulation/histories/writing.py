@@ -19,6 +19,7 @@ class Writing(Clockwork):
     """What producers do."""
 
     def new_value(self, producer: Producer, partition: int) -> int:
+        """Return a new value, which stands for the producer's next probe in a partition."""
         sequence = producer.sequences.get(partition, 0)
         producer.sequences[partition] = sequence + 1
         value = len(self.identities) + 1
@@ -27,6 +28,7 @@ class Writing(Clockwork):
         return value
 
     def sent(self, producer: Producer, partition: int, value: int, transaction_id: int | None = None) -> None:
+        """Note that a probe is sent."""
         identity = self.identities[value]
         self.sent_at[value] = self.now
         self.fact(
@@ -50,6 +52,7 @@ class Writing(Clockwork):
             )
 
     def acked(self, value: int, offset: int | None) -> None:
+        """Note that a probe is acknowledged at an offset."""
         self.outcome(f.Acked, value, offset, self.now - self.sent_at[value])
 
     def append_later(

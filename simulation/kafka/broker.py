@@ -1,17 +1,9 @@
-"""A broker process and its machine, and the network between sites."""
+"""A broker process and its machine."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from simulation.kafka.contract import Metadata
-from simulation.schedule import Timer
-
-if TYPE_CHECKING:
-    from simulation.kafka.replica import Replica
-
-Site = int | str
-"""A broker by its id, "controller", or where clients run ("canary")."""
-CONTROLLER = "controller"
+from simulation.machine.schedule import Timer
 
 
 class Broker:
@@ -37,7 +29,6 @@ class Broker:
         """Ends its session with the controller."""
         self.image: Metadata | None = None
         """What it knows of the cluster since it is not connected."""
-        self.replicas: dict[tuple[str, int], Replica] = {}
         self.queue: list[Callable[[], None]] = []
         """Requests that wait in the sockets of a frozen process."""
         self.lag_s = 0.0
@@ -51,30 +42,3 @@ class Broker:
     def serving(self) -> bool:
         """Whether it takes requests and answers them."""
         return self.up and self.registered and not self.frozen
-
-
-class Network:
-    """Which sites cannot reach which others."""
-
-    def __init__(self) -> None:
-        self._cut: set[tuple[Site, Site]] = set()  # asked for membership only
-
-    def cut(self, a: Site, b: Site) -> None:
-        """Let nothing through between two sites, either way."""
-        self._cut |= {(a, b), (b, a)}
-
-    def heal(self, a: Site | None = None, b: Site | None = None) -> None:
-        """Mend the way between two sites, every way of ``a``, or everything."""
-        if a is None:
-            self._cut.clear()
-        else:
-            self._cut = {pair for pair in self._cut if a not in pair or (b is not None and b not in pair)}
-
-    @property
-    def whole(self) -> bool:
-        """Whether everything arrives everywhere."""
-        return not self._cut
-
-    def passes(self, a: Site, b: Site) -> bool:
-        """Whether what one site sends arrives at the other."""
-        return not self._cut or (a, b) not in self._cut

@@ -140,30 +140,35 @@ class ClusterApi(Protocol):
     def produce(
         self, site: str, broker: int, topic: str, partition: int, batch: Batch, acks: int,
         timeout_s: float, reply: Callable[[Produced], None],
-    ) -> None: ...  # fmt: skip
+    ) -> None:  # fmt: skip
+        """Append a batch; ``acks`` and ``timeout_s`` are those of the request."""
 
     def fetch(
         self, site: str, broker: int, topic: str, partition: int, offset: int, *, isolation: Isolation,
         current_epoch: int = -1, last_epoch: int = -1, most: int = 1000,
-    ) -> Fetched: ...  # fmt: skip
+    ) -> Fetched:  # fmt: skip
+        """Return what stands from an offset on; see ``Fetched``."""
 
     def list_offset(
         self, site: str, broker: int, topic: str, partition: int, which: Literal["earliest", "latest"],
         isolation: Isolation,
-    ) -> Listing: ...  # fmt: skip
+    ) -> Listing:  # fmt: skip
+        """Return where the log begins or ends."""
 
-    def create_topic(
-        self, broker: int, name: str, assignments: Sequence[Sequence[int]], config: dict[str, str]
-    ) -> int: ...
+    def create_topic(self, broker: int, name: str, assignments: Sequence[Sequence[int]], config: dict[str, str]) -> int:
+        """Make a topic, with the brokers of each partition; return an error."""
 
-    def delete_topic(self, broker: int, name: str) -> int: ...
+    def delete_topic(self, broker: int, name: str) -> int:
+        """Delete a topic; return an error."""
 
-    def create_partitions(self, broker: int, name: str, assignments: Sequence[Sequence[int]]) -> int: ...
+    def create_partitions(self, broker: int, name: str, assignments: Sequence[Sequence[int]]) -> int:
+        """Add partitions; return an error."""
 
     def describe_config(self, broker: int, kind: Literal["topic", "broker"], name: str) -> tuple[int, dict[str, str]]:
         """Return (error, every setting in force)."""
 
-    def alter_config(self, broker: int, topic: str, changes: dict[str, str]) -> int: ...
+    def alter_config(self, broker: int, topic: str, changes: dict[str, str]) -> int:
+        """Change some settings of a topic; return an error."""
 
     def coordinator(self, transactional_id: str) -> int:
         """Return the broker that leads the partition of __transaction_state for this id; -1: none now."""
@@ -182,7 +187,8 @@ class ClusterApi(Protocol):
 
     def add_partitions(
         self, broker: int, transactional_id: str, producer_id: int, epoch: int, places: Sequence[tuple[str, int]]
-    ) -> int: ...
+    ) -> int:
+        """Let partitions belong to the transaction; return an error."""
 
     def end_transaction(
         self,

@@ -1,13 +1,12 @@
 """What a replica holds in memory while it believes that it leads."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from simulation.kafka.producers import Producers
-from simulation.schedule import Timer
+from simulation.machine.schedule import Timer
 
-if TYPE_CHECKING:
-    from simulation.kafka.replica import Replica
+Follower = TypeVar("Follower")
 
 
 class Waiting:
@@ -21,7 +20,7 @@ class Waiting:
         self.timer: Timer | None = None
 
 
-class Leadership:
+class Leadership(Generic[Follower]):
     """One leadership, which ends with the process, or when the broker hears of a successor."""
 
     def __init__(self, epoch: int, start: int, isr: tuple[int, ...], producers: Producers) -> None:
@@ -30,9 +29,9 @@ class Leadership:
         """End of the log when this began."""
         self.isr = isr
         self.producers = producers
-        self.followers: list[Replica] = []
+        self.followers: list[Follower] = []
         """Those that have everything, and get each record at once."""
-        self.late: list[Replica] = []
+        self.late: list[Follower] = []
         """Those that fetch, but late."""
         self.fetching: list[int] = []
         """Brokers of ``late`` ones that will catch up in a moment."""

@@ -2,59 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from simulation.kafka.contract import Record
-from simulation.kafka.log import Log, LogSettings
+from simulation.kafka.log import Log
 from simulation.kafka.producers import Producers
 from simulation.kafka.promises import Promises
-
-if TYPE_CHECKING:
-    from simulation.kafka.core import Core
-    from simulation.kafka.replica import Replica
-
-DEFAULTS = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "delete.retention.ms": "86400000",
-    "flush.messages": "9223372036854775807",
-    "max.message.bytes": "1048588",
-    "message.timestamp.type": "CreateTime",
-    "min.insync.replicas": "1",
-    "retention.bytes": "-1",
-    "retention.ms": "604800000",
-    "segment.bytes": "1073741824",
-    "segment.ms": "604800000",
-    "unclean.leader.election.enable": "false",
-}
-RECORD_BYTES = 80
-"""About what a record takes on a disk besides key and value."""
-
-
-@dataclass(slots=True)
-class TopicSettings:
-    """What of a topic's configuration the simulation obeys; one object for all its partitions, changed in place."""
-
-    log: LogSettings = field(default_factory=LogSettings)
-    min_isr: int = 1
-    unclean: bool = False
-    retention_s: float = -1.0
-    retention_bytes: int = -1
-    append_time: bool = False
-
-    def read(self, config: dict[str, str], segment_records: int) -> None:
-        """Take everything from a configuration in Kafka's names, which may raise ValueError."""
-        self.min_isr = int(config["min.insync.replicas"])
-        self.unclean = config["unclean.leader.election.enable"] == "true"
-        kept = "delete" in config["cleanup.policy"]
-        self.retention_s = int(config["retention.ms"]) / 1000 if kept else -1.0
-        self.retention_bytes = int(config["retention.bytes"]) if kept else -1
-        self.append_time = config["message.timestamp.type"] == "LogAppendTime"
-        self.log.segment_records = max(1, min(segment_records, int(config["segment.bytes"]) // RECORD_BYTES))
-        self.log.segment_s = int(config["segment.ms"]) / 1000
-        self.log.fsync = config["flush.messages"] == "1"
+from simulation.kafka.replica import ClusterRole, Replica
+from simulation.kafka.topic_settings import RECORD_BYTES, TopicSettings
 
 
 class Partition:
@@ -62,7 +17,7 @@ class Partition:
 
     def __init__(
         self,
-        cluster: "Core",
+        cluster: ClusterRole,
         topic: str,
         topic_id: str,
         number: int,
@@ -107,7 +62,7 @@ class Partition:
         """How large the ISR must be for a write with acks=all."""
         return min(self.settings.min_isr, len(self.replicas))
 
-    def leading(self) -> "Replica | None":
+    def leading(self) -> Replica | None:
         """Return the copy that leads, if its broker knows that it does."""
         copy = self.copies.get(self.leader)
         return copy if copy is not None and copy.lead is not None else None
@@ -149,7 +104,7 @@ class Partition:
 
     # The truth.
 
-    def harmed_election(self, leader: "Replica") -> str:
+    def harmed_election(self, leader: Replica) -> str:
         """Say why the new leader's log may lack records; a bug may make it lack some."""
         if leader.log.end > leader.log.start and self.cluster.strikes(
             "offsets-reused", self.topic, self.number, leader.log.end
@@ -159,7 +114,7 @@ class Partition:
             return "offsets reused"
         return leader.damage
 
-    def took_over(self, leader: "Replica", how: str) -> None:
+    def took_over(self, leader: Replica, how: str) -> None:
         """The log of this leader is the log now: what of the former one it lacks is lost."""
         for other in self.copies.values():
             if other.lead is not None and other is not leader:
@@ -299,3 +254,15 @@ class Partition:
                 break
             start = end
         return start
+
+
+class Topic:
+    """One incarnation of a topic."""
+
+    def __init__(self, name: str, topic_id: str, config: dict[str, str]) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        """What was set of it, in Kafka's names."""
+        self.settings = TopicSettings()
+        self.partitions: list[Partition] = []

@@ -1,8 +1,10 @@
 """One broker's copy of a partition: it follows the leader that it believes in, or leads."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from simulation.kafka import errors
 from simulation.kafka.broker import Broker
@@ -11,16 +13,139 @@ from simulation.kafka.leadership import Leadership, Waiting
 from simulation.kafka.log import Log
 
 if TYPE_CHECKING:
-    from simulation.kafka.partition import Partition
+    from simulation.kafka.producers import Producers
+    from simulation.kafka.promises import Promises
+    from simulation.kafka.topic_settings import TopicSettings
 
 FETCH_S = 0.5
 """A follower hears of a higher high watermark within this time, also where nothing is written."""
 
 
+class StateKeeper(Protocol):
+    """The transaction coordinators, which follow the logs of their own topic."""
+
+    def load(self, replica: Replica) -> None:
+        """Go on with what the log of a new leader of a state partition says."""
+
+    def unload(self, replica: Replica) -> None:
+        """Forget what a broker knew that leads a state partition no more."""
+
+
+class IsrKeeper(Protocol):
+    """The controller, as leaders see it."""
+
+    def alter_isr(self, leader: Replica, isr: tuple[int, ...]) -> bool:
+        """Take over a leader's view of its ISR; return whether it counts."""
+
+
+class ClusterRole(Protocol):
+    """What partitions and their copies ask of the cluster. ``Core`` has it."""
+
+    schedule: Any
+    dice: Any
+    bugs: set[str]
+    strict_min_isr: bool
+    lag_max_s: float
+    on_append: list[Callable[[str, str, int, Record], None]]
+    on_lost: list[Callable[[str, str, int, Sequence[Record], str], None]]
+    on_return: list[Callable[[str, str, int, Sequence[Record]], None]]
+    on_start: list[Callable[[str, int, int], None]]
+    aborts_undone: list[tuple[float, str, int, Record]]
+
+    @property
+    def controller(self) -> IsrKeeper:
+        """The controller."""
+
+    @property
+    def transactions(self) -> StateKeeper:
+        """The transaction coordinators."""
+
+    def linked(self, a: int, b: int) -> bool:
+        """Return whether two brokers both serve and reach each other."""
+
+    def strikes(self, bug: str, topic: str, partition: int, offset: int) -> bool:
+        """Return whether a bug strikes here and now."""
+
+    def wall_ms(self) -> int:
+        """Return the wall clock of the brokers."""
+
+    def changed(self, partition: PartitionRole) -> None:
+        """Tell watchers now that a fetch of the partition could see something new."""
+
+    def changed_soon(self, partition: PartitionRole) -> None:
+        """Tell watchers that a fetch of the partition could see something new."""
+
+
+class PartitionRole(Protocol):
+    """What copies, the controller and coordinators ask of a partition. ``Partition`` has it."""
+
+    topic: str
+    topic_id: str
+    number: int
+    key: tuple[str, int]
+    internal: bool
+    replicas: tuple[int, ...]
+    settings: TopicSettings
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_leader: int
+    unclean_epoch: int
+    copies: dict[int, Replica]
+    truth: list[Record]
+    committed: int
+    hidden: dict[int, Record]
+    shown: list[tuple[int, int, int]]
+    held: dict[tuple[int, int], tuple[int, Callable[[], None]]]
+    promises: Promises
+
+    @property
+    def cluster(self) -> ClusterRole:
+        """The cluster."""
+
+    @property
+    def min_isr(self) -> int:
+        """How large the ISR must be for a write with acks=all."""
+
+    def leading(self) -> Replica | None:
+        """Return the copy that leads, if its broker knows that it does."""
+
+    def rewire(self) -> None:
+        """Find out who fetches from whom."""
+
+    def keep(self, state: Producers) -> None:
+        """Remember producers' state for a later leader."""
+
+    def producers_of(self, log: Log) -> Producers:
+        """Return what this log says about producers."""
+
+    def harmed_election(self, leader: Replica) -> str:
+        """Say why the new leader's log may lack records."""
+
+    def took_over(self, leader: Replica, how: str) -> None:
+        """Take the log of this leader for the log from now on."""
+
+    def stray(self, batch: list[Record]) -> None:
+        """Note what a deposed leader appended."""
+
+    def tell_lost(self, records: list[Record], how: str) -> None:
+        """Tell of records that the log lacks from now on, and why."""
+
+    def ended(self, marker: Record, first: int) -> None:
+        """Tell of records whose transaction ends otherwise than it was decided."""
+
+    def raise_start(self, start: int, how: str) -> None:
+        """Remove what is below ``start``."""
+
+    def destroyed(self) -> None:
+        """Note that the topic is deleted."""
+
+
 class Replica:
     """A copy of ``partition`` on the broker ``node``."""
 
-    def __init__(self, partition: "Partition", node: Broker) -> None:
+    def __init__(self, partition: PartitionRole, node: Broker) -> None:
         self.partition = partition
         self.cluster = partition.cluster
         self.node = node
@@ -29,7 +154,7 @@ class Replica:
         self.hw = 0
         self.leader = -1
         self.epoch = -1
-        self.lead: Leadership | None = None
+        self.lead: Leadership[Replica] | None = None
         self.damage = ""
         """Why the log may lack what it had: "power cut", "wiped disk"; until it has followed a leader."""
 
@@ -52,7 +177,7 @@ class Replica:
         how = self.partition.harmed_election(self)
         self.hw = min(self.hw, self.log.end)
         self.log.begin_epoch(epoch)
-        self.lead = lead = Leadership(epoch, self.log.end, isr, self.partition.producers_of(self.log))
+        self.lead = lead = Leadership[Replica](epoch, self.log.end, isr, self.partition.producers_of(self.log))
         lead.since = dict.fromkeys(self.partition.replicas, self.cluster.schedule.now)
         self.partition.took_over(self, how)
         self.steps()
@@ -67,7 +192,7 @@ class Replica:
                 self._answer(one, errors.NOT_LEADER_FOR_PARTITION)
         self.cluster.changed_soon(self.partition)
 
-    def forget(self) -> Leadership | None:
+    def forget(self) -> Leadership[Replica] | None:
         """Lose what is in memory about leading."""
         lead, self.lead = self.lead, None
         if lead is not None:
@@ -95,10 +220,19 @@ class Replica:
 
     # What a leader does.
 
+    def leadership(self) -> Leadership[Replica]:
+        """Return what it holds in memory as a leader.
+
+        Raises:
+            RuntimeError: it does not lead.
+        """
+        if self.lead is None:
+            raise RuntimeError(f"broker {self.broker} does not lead {self.partition.key}")
+        return self.lead
+
     def append(self, batch: list[Record]) -> None:
         """Append at the end of the log, and in the logs of all that are in step."""
-        lead, now, hw = self.lead, self.cluster.schedule.now, self.hw
-        assert lead is not None
+        lead, now, hw = self.leadership(), self.cluster.schedule.now, self.hw
         for follower in lead.followers:
             follower.hw = hw
             follower.log.append(batch, now)
@@ -117,8 +251,7 @@ class Replica:
 
     def await_commit(self, needed: int, timeout_s: float, done: Callable[[int], None]) -> None:
         """Call ``done(error)`` when everything below ``needed`` is committed, or that it takes too long."""
-        lead = self.lead
-        assert lead is not None
+        lead = self.leadership()
         if self.hw >= needed:
             enough = len(lead.isr) >= self.partition.min_isr
             done(0 if enough else errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -144,16 +277,14 @@ class Replica:
 
     def steps(self) -> None:
         """Find out anew whether an append is committed at once."""
-        lead = self.lead
-        assert lead is not None
+        lead = self.leadership()
         steady = {self.broker, *(one.broker for one in lead.followers)}
         enough = len(lead.isr) >= self.partition.min_isr or not self.cluster.strict_min_isr
         lead.in_step = enough and all(broker in steady for broker in lead.isr)
 
     def advance(self) -> bool:
         """Raise the high watermark to what the whole ISR has; return whether it rose."""
-        lead = self.lead
-        assert lead is not None
+        lead = self.leadership()
         hw = self.log.base + len(self.log.records)
         if not lead.in_step:
             if len(lead.isr) < self.partition.min_isr and self.cluster.strict_min_isr:
@@ -173,10 +304,9 @@ class Replica:
                 self._answer(one, 0 if enough else errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True
 
-    def attach(self, follower: "Replica") -> None:
+    def attach(self, follower: Replica) -> None:
         """Let a follower fetch from now on."""
-        lead = self.lead
-        assert lead is not None
+        lead = self.leadership()
         if follower.node.lag_s > 0:
             lead.late.append(follower)
             lead.late.sort(key=lambda one: one.broker)
@@ -188,7 +318,7 @@ class Replica:
         lead.followers.sort(key=lambda one: one.broker)
         self.steps()
 
-    def detach(self, follower: "Replica", lead: Leadership) -> None:
+    def detach(self, follower: Replica, lead: Leadership[Replica]) -> None:
         """Let a follower fetch no more."""
         now = self.cluster.schedule.now
         if follower in lead.followers:
@@ -202,16 +332,15 @@ class Replica:
         if self.lead is lead:
             self.steps()
 
-    def _catch_up(self, follower: "Replica") -> None:
-        lead = self.lead
-        assert lead is not None
+    def _catch_up(self, follower: Replica) -> None:
+        lead = self.leadership()
         follower.log.follow(self.log, self.cluster.schedule.now)
         follower.damage = ""
         follower.hw = min(self.hw, follower.log.end)
         lead.ends[follower.broker] = follower.log.end
         lead.since[follower.broker] = self.cluster.schedule.now
 
-    def _fetch_late(self, lead: Leadership) -> None:
+    def _fetch_late(self, lead: Leadership[Replica]) -> None:
         for follower in lead.late:
             if follower.broker not in lead.fetching:
                 lead.fetching.append(follower.broker)
@@ -219,7 +348,7 @@ class Replica:
                     lead.since[follower.broker] = self.cluster.schedule.now
                 self.cluster.schedule.after(follower.node.lag_s, partial(self._late, lead, follower))
 
-    def _late(self, lead: Leadership, follower: "Replica") -> None:
+    def _late(self, lead: Leadership[Replica], follower: Replica) -> None:
         lead.fetching.remove(follower.broker)
         if self.lead is lead and follower in lead.late:
             self._catch_up(follower)
@@ -244,7 +373,7 @@ class Replica:
         if lead is not None and lead.timer is None and not lead.in_step:
             lead.timer = self.cluster.schedule.after(self.cluster.lag_max_s / 2, partial(self._check, lead))
 
-    def _check(self, lead: Leadership) -> None:
+    def _check(self, lead: Leadership[Replica]) -> None:
         lead.timer = None
         if self.lead is not lead:
             return

@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 
 PLACED = ("probes", "records", "polls")
 """The tables whose rows have a place."""
+_Rows = tuple[Probes, Found, Damaged, Found]
+"""Of one partition: probes, records, damaged records, polls."""
 
 
 def shaped(night: Night, table: str) -> pa.Table:
+    """Return a table of a night as the job reads it."""
     raw = arrow(getattr(night, table), table)
     file = File(table, table, {}, frozenset(raw.schema.names), ())
     return parquet.shaped(raw, file, parquet.USED[table])
@@ -56,7 +59,7 @@ def reconciled(night: Night, cuts: list[int], order: random.Random) -> dict[str,
     return found
 
 
-def matched(  # noqa: C901  # the driver's work, in one piece
+def matched(
     shaped_tables: Mapping[str, Sequence[pa.Table]],
     dumped: Dumped,
     transactions: Transactions,
@@ -68,6 +71,22 @@ def matched(  # noqa: C901  # the driver's work, in one piece
 
     Beside the oracle's words ``lost`` has who is a lost write, and ``copied`` who has a copy, whatever the verdict.
     """
+    columns = _placed(shaped_tables, dumped, transactions)
+    generations = _generations(columns, dumped, issued or {})
+    found = _Matched()
+    for place, rows in sorted(columns.items()):
+        begun_by = {
+            who: tuple(sorted(some)) for (cluster, who), some in generations.items() if cluster == place.cluster
+        }
+        partition = Partition(dumped.bounds.get(place), Extents(_sequences(rows[0]), begun_by))
+        found.take(place, partition, *reconcile(_ranges(rows, [-1, *cuts, 1 << 40], order), partition))
+    return found.result()
+
+
+def _placed(
+    shaped_tables: Mapping[str, Sequence[pa.Table]], dumped: Dumped, transactions: Transactions
+) -> dict[Place, _Rows]:
+    """Return the rows of each partition."""
     parts: dict[Place, dict[str, Any]] = {}
     named: dict[tuple[str, str], set[str]] = {}
     for table, some in shaped_tables.items():
@@ -75,100 +94,103 @@ def matched(  # noqa: C901  # the driver's work, in one piece
             parts.setdefault(place, {}).setdefault(table, []).append(rows)
             if table == "probes":
                 named.setdefault(place[:2], set()).update({*rows.column("topic_id").unique().to_pylist()} - {None})
-    columns = {
+    return {
         place: _columns(place, tables, dumped.ours(place[:2], named.get(place[:2], set())), transactions)
         for place, tables in parts.items()
     }
+
+
+def _generations(
+    columns: Mapping[Place, _Rows], dumped: Dumped, issued: Mapping[int, int]
+) -> dict[tuple[str, int], set[int]]:
+    """Return the generations of each (cluster, producer): those of probes, and later ones that were begun."""
     generations: dict[tuple[str, int], set[int]] = {}
     for place, (probes, *_) in columns.items():
         for producer, generation in zip(probes.producer.tolist(), probes.generation.tolist(), strict=True):
             generations.setdefault((place.cluster, producer), set()).add(generation)
     for cluster in {place.cluster for place in (*columns, *dumped.bounds)}:
-        for producer, last in (issued or {}).items():
+        for producer, last in issued.items():
             begun = generations.setdefault((cluster, producer), {last + 1})
             begun.update(range(max(begun) + 1, last + 1))
-    counts, fractures, anomalies = VerdictCounts(), Fractures(), {"corrupt": 0, "inconsistent-offsets": 0}
-    verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
-    lost: set[tuple[Any, ...]] = set()
-    copied: set[tuple[Any, ...]] = set()
-    unjudged = []
-    for place, (probes, records, damaged, polls) in sorted(columns.items()):
-        sequences: dict[tuple[int, int], tuple[int, int]] = {}
-        for who in zip(probes.producer.tolist(), probes.generation.tolist(), probes.sequence.tolist(), strict=True):
-            first, last = sequences.get(who[:2], (who[2], who[2]))
-            sequences[who[:2]] = min(first, who[2]), max(last, who[2])
-        begun_by = {
-            who: tuple(sorted(some)) for (cluster, who), some in generations.items() if cluster == place.cluster
-        }
-        partition = Partition(dumped.bounds.get(place), Extents(sequences, begun_by))
-        edges = [-1, *cuts, 1 << 40]
-        loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
-        ranges = []
-        for number, (low, high) in enumerate(pairwise(edges)):
-            mine = (probes.offset >= max(low, 0)) & (probes.offset < high) | ((probes.offset < 0) & (loose == number))
-            ranges.append(
-                RangeRows(
-                    probes.take(mine),
-                    records.take((records.offset >= low) & (records.offset < high)),
-                    damaged.take((damaged.offset >= low) & (damaged.offset < high)),
-                    polls.take((polls.offset >= low) & (polls.offset < high)),
-                )
-            )
-        whole, settled = reconcile(ranges, partition)
-        counts += whole.verdict_counts
-        for part, retracted in zip(settled, whole.retracted, strict=True):
-            gone = {
-                (p, g, s)
-                for p, g, s in zip(
-                    *(c.tolist() for c in (retracted.producer, retracted.generation, retracted.sequence)), strict=True
-                )
-            }
-            keep = np.array(
-                [
-                    who not in gone
-                    for who in zip(
-                        part.probes.producer.tolist(),
-                        part.probes.generation.tolist(),
-                        part.probes.sequence.tolist(),
-                        strict=True,
-                    )
-                ],
-                dtype=bool,
-            )
-            kept, judged = part.probes.take(keep), part.judgement.take(keep)
-            fractures.add(place, kept, judged)
-            _tell(verdicts, place, kept, kept.offset, judged.verdict)
-            lost |= _named(place, kept.take(judged.lost_write))
-            anomalies["corrupt"] += len(part.damaged)
-            anomalies["inconsistent-offsets"] += len(part.conflicts)
-        done = whole.concluded
-        fractures.add(place, done.probes, done.judgement)
-        offset = np.where(done.probes.offset < 0, done.found, done.probes.offset)
-        _tell(verdicts, place, done.probes, offset, done.judgement.verdict)
-        _tell(
-            verdicts,
-            place,
-            done.others,
-            np.where(done.other_verdicts == Verdict.LOST, -1, done.others.offset),
-            done.other_verdicts,
+    return generations
+
+
+def _sequences(probes: Probes) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the first and the last sequence of each (producer, generation)."""
+    sequences: dict[tuple[int, int], tuple[int, int]] = {}
+    for who in _identities(probes):
+        first, last = sequences.get(who[:2], (who[2], who[2]))
+        sequences[who[:2]] = min(first, who[2]), max(last, who[2])
+    return sequences
+
+
+def _ranges(rows: _Rows, edges: Sequence[int], order: random.Random) -> list[RangeRows]:
+    """Cut the rows of a partition at offsets; probes without one fall into any range."""
+    probes, records, damaged, polls = rows
+    loose = np.array([order.randrange(len(edges) - 1) for _ in range(len(probes))])
+    return [
+        RangeRows(
+            probes.take((probes.offset >= max(low, 0)) & (probes.offset < high) | ((probes.offset < 0) & (loose == n))),
+            records.take((records.offset >= low) & (records.offset < high)),
+            damaged.take((damaged.offset >= low) & (damaged.offset < high)),
+            polls.take((polls.offset >= low) & (polls.offset < high)),
         )
-        lost |= _named(place, done.probes.take(done.judgement.lost_write))
-        lost |= _named(place, done.others.take(done.other_verdicts == Verdict.LOST))
-        copied |= _named(place, done.cases.get(DUPLICATE, Placed.zeros()))
+        for n, (low, high) in enumerate(pairwise(edges))
+    ]
+
+
+class _Matched:
+    """What was found, partition by partition."""
+
+    def __init__(self) -> None:
+        self._counts = VerdictCounts()
+        self._fractures = Fractures()
+        self._anomalies = {"corrupt": 0, "inconsistent-offsets": 0}
+        self._verdicts: dict[tuple[Any, ...], tuple[str, int | None]] = {}
+        self._lost: set[tuple[Any, ...]] = set()
+        self._copied: set[tuple[Any, ...]] = set()
+        self._unjudged: list[tuple[Any, ...]] = []
+
+    def take(self, place: Place, partition: Partition, whole: PartitionResult, settled: list[Settled]) -> None:
+        """Take in what was found in a partition."""
+        self._counts += whole.verdict_counts
+        for part, retracted in zip(settled, whole.retracted, strict=True):
+            gone = set(_identities(retracted))
+            keep = np.array([who not in gone for who in _identities(part.probes)], dtype=bool)
+            kept, judged = part.probes.take(keep), part.judgement.take(keep)
+            self._fractures.add(place, kept, judged)
+            _tell(self._verdicts, place, kept, kept.offset, judged.verdict)
+            self._lost |= _named(place, kept.take(judged.lost_write))
+            self._anomalies["corrupt"] += len(part.damaged)
+            self._anomalies["inconsistent-offsets"] += len(part.conflicts)
+        done = whole.concluded
+        self._fractures.add(place, done.probes, done.judgement)
+        offset = np.where(done.probes.offset < 0, done.found, done.probes.offset)
+        _tell(self._verdicts, place, done.probes, offset, done.judgement.verdict)
+        offset = np.where(done.other_verdicts == Verdict.LOST, -1, done.others.offset)
+        _tell(self._verdicts, place, done.others, offset, done.other_verdicts)
+        self._lost |= _named(place, done.probes.take(done.judgement.lost_write))
+        self._lost |= _named(place, done.others.take(done.other_verdicts == Verdict.LOST))
+        self._copied |= _named(place, done.cases.get(DUPLICATE, Placed.zeros()))
         if partition.bounds is None and whole.verdict_counts.notes.get("promised"):
-            unjudged.append(tuple(place))
-    anomalies |= counts.anomalies | {"fractured-transaction": len(fractures.fractured())}
-    return {
-        "table": counts.total(),
-        "anomalies": {name: number for name, number in sorted(anomalies.items()) if number},
-        "counts": dict(sorted(counts.by_verdict().items())),
-        "verdicts": verdicts,
-        "lost": lost,
-        "copied": copied,
-        "unverified": counts.notes.get("unverified", 0),
-        "voided": counts.notes.get("voided", 0),
-        "unjudged": sorted(unjudged),
-    }
+            self._unjudged.append(tuple(place))
+
+    def result(self) -> dict[str, Any]:
+        """Return all of it in the oracle's words."""
+        counts = self._counts
+        fractured = {"fractured-transaction": len(self._fractures.fractured())}
+        anomalies = self._anomalies | counts.anomalies | fractured
+        return {
+            "table": counts.total(),
+            "anomalies": {name: number for name, number in sorted(anomalies.items()) if number},
+            "counts": dict(sorted(counts.by_verdict().items())),
+            "verdicts": self._verdicts,
+            "lost": self._lost,
+            "copied": self._copied,
+            "unverified": counts.notes.get("unverified", 0),
+            "voided": counts.notes.get("voided", 0),
+            "unjudged": sorted(self._unjudged),
+        }
 
 
 def reconcile(ranges: Sequence[RangeRows], partition: Partition) -> tuple[PartitionResult, list[Settled]]:
@@ -188,9 +210,7 @@ def reconcile(ranges: Sequence[RangeRows], partition: Partition) -> tuple[Partit
     return add_up(counts, unsettled, again, partition, bracket), first
 
 
-def _columns(
-    place: Place, tables: dict[str, list[pa.Table]], ids: frozenset[str | None], transactions: Any
-) -> tuple[Probes, Found, Damaged, Found]:
+def _columns(place: Place, tables: dict[str, list[pa.Table]], ids: frozenset[str | None], transactions: Any) -> _Rows:
     probes = [probes_of(rows, place.cluster, ids, transactions, "probes") for rows in tables.get("probes", [])]
     records = [records_of(rows, ids, "records") for rows in tables.get("records", [])]
     polls = [polls_of(rows, ids, "polls") for rows in tables.get("polls", [])]
@@ -202,9 +222,13 @@ def _columns(
     )
 
 
+def _identities(rows: Any) -> list[tuple[int, int, int]]:
+    """Return (producer, generation, sequence) of each row."""
+    return list(zip(*(column.tolist() for column in (rows.producer, rows.generation, rows.sequence)), strict=True))
+
+
 def _named(place: Place, rows: Any) -> set[tuple[Any, ...]]:
-    who = zip(*(column.tolist() for column in (rows.producer, rows.generation, rows.sequence)), strict=True)
-    return {(*place, *one) for one in who}
+    return {(*place, *one) for one in _identities(rows)}
 
 
 def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes: Any) -> None:
@@ -213,5 +237,6 @@ def _tell(verdicts: dict[Any, Any], place: Place, rows: Any, offsets: Any, codes
     ):
         if code not in (Verdict.SURVIVED, Verdict.UNJUDGED):
             key = (*place, producer, generation, sequence)
-            assert key not in verdicts, f"two verdicts for {key}"
+            if key in verdicts:
+                raise RuntimeError(f"two verdicts for {key}")
             verdicts[key] = VERDICTS[code], None if offset < 0 else offset

@@ -103,12 +103,14 @@ def arrow(rows: list[Row], table: str) -> pa.Table:
 
 
 def bound(isolation: str, start: int, end: int, **more: Any) -> Row:
+    """Return a row of bounds/."""
     row: Row = {"cluster": "c", "topic": "t", "topic_id": None, "partition": 0, "dumped_at": NOW}
     row |= {"isolation": isolation, "earliest_offset": start, "end_offset": end}
     return row | {"retention_ms": -1, "retention_bytes": -1} | more
 
 
 def probe(sequence: int, offset: int | None, outcome: str = "acked", **more: Any) -> Row:
+    """Return a row of probes/."""
     row: Row = {"cluster": "c", "topic": "t", "topic_id": None, "partition": 0, "producer_id": 7, "generation": 1}
     row |= {"sequence": sequence, "mode": "idempotent", "transaction_id": None, "sent_at": NOW - 60 * MINUTE}
     row |= {"outcome": outcome, "offset": offset, "acked_at": NOW - 60 * MINUTE if outcome == "acked" else None}
@@ -116,6 +118,7 @@ def probe(sequence: int, offset: int | None, outcome: str = "acked", **more: Any
 
 
 def record(offset: int, sequence: int | None, isolation: str = RC, **more: Any) -> Row:
+    """Return a row of records/."""
     row: Row = {"cluster": "c", "topic": "t", "topic_id": None, "partition": 0, "isolation": isolation, "valid": True}
     ours = sequence is not None
     row |= {"offset": offset, "timestamp": NOW, "producer_id": 7 if ours else None, "generation": 1 if ours else None}
@@ -123,12 +126,14 @@ def record(offset: int, sequence: int | None, isolation: str = RC, **more: Any) 
 
 
 def poll(offset: int, sequence: int, isolation: str = RC, **more: Any) -> Row:
+    """Return a row of polls/."""
     row: Row = {"cluster": "c", "topic": "t", "topic_id": None, "partition": 0, "isolation": isolation}
     row |= {"consumer_id": "x", "offset": offset, "producer_id": 7, "generation": 1, "sequence": sequence}
     return row | {"polled_at": NOW} | more
 
 
 def transaction(number: int, outcome: str, **more: Any) -> Row:
+    """Return a row of transactions/."""
     row: Row = {"cluster": "c", "producer_id": 7, "generation": 1, "transaction_id": number, "outcome": outcome}
     return row | {"began_at": NOW} | more
 

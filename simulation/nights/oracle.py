@@ -6,10 +6,13 @@ Rows are dicts with the columns of CONTRACTS; times are us since the epoch.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 Row = dict[str, Any]
+Identity = tuple[int, int, int]
+"""Producer, generation and sequence of a probe."""
 RC, RU = "read_committed", "read_uncommitted"
 RANK = {"acked": 0, "failed": 1, "indeterminate": 2}
 FIVE_MINUTES = 300_000_000
@@ -28,10 +31,12 @@ class Night:
 
 
 def place(row: Row) -> tuple[str, str, int]:
+    """Return the cluster, topic and partition of a row."""
     return row["cluster"], row["topic"], row["partition"]
 
 
-def who(row: Row) -> tuple[int, int, int]:
+def who(row: Row) -> Identity:
+    """Return whose probe a row is about."""
     return row["producer_id"], row["generation"], row["sequence"]
 
 
@@ -67,23 +72,23 @@ def verdicts(night: Night) -> dict[str, Any]:
 
     places = {place(row) for table in (night.probes, night.records, night.polls) for row in table}
     for spot in sorted(places):
-        one_partition(
-            out,
-            spot,
+        judge = PartitionJudge(out, spot, bounds.get(spot), Known(here, outcomes, generations))
+        judge.take(
             [row for row in night.probes if place(row) == spot],
             [row for row in night.polls if place(row) == spot and here(row)],
             [row for row in night.records if place(row) == spot and here(row)],
-            bounds.get(spot),
-            here,
-            outcomes,
-            generations,
         )
+        judge.sent()
+        if bounds.get(spot) is not None:
+            judge.strangers()
     out.fracture()
     return out.result()
 
 
 @dataclass
 class Outcome:
+    """What the night says, as it is found."""
+
     table: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("attempted", "acked", "survivors", "acked_lost", "unacked_found"), 0)
     )
@@ -96,11 +101,13 @@ class Outcome:
     proven: set[tuple[Any, ...]] = field(default_factory=set)
 
     def fracture(self) -> None:
+        """Count transactions of which only a part is there."""
         for transaction, state in self.missing.items():
             if state == "committed" or transaction in self.proven:
                 self.anomalies["fractured-transaction"] += 1
 
     def result(self) -> dict[str, Any]:
+        """Return it in the words of the job."""
         counts: dict[str, int] = defaultdict(int)
         for verdict, _ in self.verdicts.values():
             counts[verdict] += 1
@@ -115,168 +122,159 @@ class Outcome:
         }
 
 
-def one_partition(  # noqa: C901, PLR0912, PLR0915  # every rule in one place, in the order of the text
-    out: Outcome,
-    spot: tuple[str, str, int],
-    probes: list[Row],
-    polls: list[Row],
-    records: list[Row],
-    bounds: dict[str, Row] | None,
-    here: Any,
-    outcomes: dict[tuple[str, int, int, int], str],
-    generations: dict[tuple[str, int], set[int]],
-) -> None:
-    cluster = spot[0]
+@dataclass
+class Known:
+    """What is known of all partitions: which rows are of this incarnation, how transactions ended, who ever began."""
 
-    def transaction(row: Row) -> str | None:
+    here: Callable[[Row], bool]
+    outcomes: dict[tuple[str, int, int, int], str]
+    generations: dict[tuple[str, int], set[int]]
+
+
+@dataclass
+class Standing:
+    """Rule 4: what may explain that a probe is not found where it should stand."""
+
+    expired: bool = False
+    early: bool = False
+    pending: bool = False
+
+
+class PartitionJudge:
+    """Every rule for one partition, in the order of the text."""
+
+    def __init__(self, out: Outcome, spot: tuple[str, str, int], bounds: dict[str, Row] | None, known: Known) -> None:
+        self.out = out
+        self.spot = spot
+        self.cluster = spot[0]
+        self.known = known
+        self.bounds = bounds
+        self.rc: Row = bounds[RC] if bounds else {"earliest_offset": 0, "end_offset": 0}
+        self.ru = bounds.get(RU) if bounds else None
+        self.start, self.end = self.rc["earliest_offset"], self.rc["end_offset"]
+        self.ru_start: int = self.ru["earliest_offset"] if self.ru else 0
+        self.ru_end: int = self.ru["end_offset"] if self.ru else 0
+        self.high = max(self.end, self.ru_end)
+        self.below: dict[Identity, set[int]] = defaultdict(set)
+        self.committed: dict[Identity, set[int]] = defaultdict(set)
+        self.held: dict[Identity, set[int]] = defaultdict(set)
+        self.standing: dict[Identity, set[int]] = defaultdict(set)
+        self.polled: dict[Identity, set[int]] = defaultdict(set)
+        self.claims: dict[int, set[Identity]] = defaultdict(set)
+        self.at: dict[int, set[Identity]] = defaultdict(set)
+        self.damaged: set[int] = set()
+        self.chosen: dict[Identity, Row] = {}
+        """The one row that counts of each probe."""
+        self.extents: dict[tuple[int, int], tuple[int, int]] = {}
+        self.offsets: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+
+    def transaction(self, row: Row) -> str | None:
+        """Return how the transaction of a probe ended, None if it is in none."""
         if row["transaction_id"] is None:
             return None
-        return outcomes.get((cluster, row["producer_id"], row["generation"], row["transaction_id"]), "indeterminate")
+        name = (self.cluster, row["producer_id"], row["generation"], row["transaction_id"])
+        return self.known.outcomes.get(name, "indeterminate")
 
-    def promised(row: Row) -> bool:
-        return row["outcome"] == "acked" and transaction(row) in (None, "committed")
+    def promised(self, row: Row) -> bool:
+        """Return whether a probe was acknowledged, and committed if it is in a transaction."""
+        return row["outcome"] == "acked" and self.transaction(row) in (None, "committed")
 
-    rc = bounds[RC] if bounds else None
-    ru = bounds.get(RU) if bounds else None
-    start, end = (rc["earliest_offset"], rc["end_offset"]) if rc else (0, 0)
-    ru_start, ru_end = (ru["earliest_offset"], ru["end_offset"]) if ru else (0, 0)
-    high = max(end, ru_end)
-
-    below: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-    committed: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-    held: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-    standing: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-    claims: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
-    at: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
-    damaged: set[int] = set()
-    for row in records if bounds else []:
-        offset = row["offset"]
-        if row["isolation"] == RC and row["valid"] and row["producer_id"] is not None and offset < start:
-            below[who(row)].add(offset)
-        if not (start <= offset < end if row["isolation"] == RC else ru is not None and ru_start <= offset < ru_end):
-            continue
-        if not row["valid"]:
-            damaged.add(offset)
-        elif row["producer_id"] is not None:
-            standing[who(row)].add(offset)
-            claims[offset].add(who(row))
-            at[offset].add(who(row))
+    def take(self, probes: list[Row], polls: list[Row], records: list[Row]) -> None:
+        """Take in all rows."""
+        for row in records if self.bounds else []:
+            self._take_record(row)
+        self.out.anomalies["corrupt"] += len(self.damaged)
+        for row in polls:
+            self.claims[row["offset"]].add(who(row))
             if row["isolation"] == RC:
-                committed[who(row)].add(offset)
-            elif offset >= end:
-                held[who(row)].add(offset)
-    out.anomalies["corrupt"] += len(damaged)
-    polled: dict[tuple[int, int, int], set[int]] = defaultdict(set)
-    for row in polls:
-        claims[row["offset"]].add(who(row))
+                self.polled[who(row)].add(row["offset"])
+        for row in probes:
+            if self.promised(row) and self.known.here(row) and row["offset"] is not None:
+                self.claims[row["offset"]].add(who(row))
+        self.out.anomalies["inconsistent-offsets"] += sum(len(owners) > 1 for owners in self.claims.values())
+        self._choose(probes)
+
+    def _take_record(self, row: Row) -> None:
+        offset = row["offset"]
+        if row["isolation"] == RC and row["valid"] and row["producer_id"] is not None and offset < self.start:
+            self.below[who(row)].add(offset)
         if row["isolation"] == RC:
-            polled[who(row)].add(row["offset"])
-    for row in probes:
-        if promised(row) and here(row) and row["offset"] is not None:
-            claims[row["offset"]].add(who(row))
-    out.anomalies["inconsistent-offsets"] += sum(len(owners) > 1 for owners in claims.values())
-
-    # rule 15
-    grouped: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
-    for row in probes:
-        grouped[who(row)].append(row)
-
-    def preference(row: Row) -> tuple[int, int, int, bool]:
-        acked_at = row["acked_at"] if row["acked_at"] is not None and row["outcome"] == "acked" else NEVER
-        return RANK[row["outcome"]], acked_at, NEVER if row["offset"] is None else row["offset"], not here(row)
-
-    chosen = {identity: min(rows, key=preference) for identity, rows in grouped.items()}
-    offsets: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-    for row in probes:
-        if row["offset"] is not None and here(row):
-            known = offsets[row["producer_id"], row["generation"]]
-            known[row["sequence"]] = min(known.get(row["sequence"], NEVER), row["offset"])
-
-    if bounds is None and any(promised(row) and here(row) for row in chosen.values()):
-        out.unjudged.append(spot)
-    for identity, row in chosen.items():
-        state, offset, kept = transaction(row), row["offset"], promised(row)
-        refused = row["outcome"] == "failed" or state == "aborted"
-        key = (*spot, *identity)
-        if not here(row):
-            out.verdicts[key] = "other-incarnation", offset
-            out.voided += kept
-            continue
-        seen_rc = bool(committed[identity]) or bool(polled[identity])
-        if bounds is None:
-            if refused and polled[identity]:
-                out.verdicts[key] = "aborted-read", offset
-                out.anomalies["G1a"] += 1
-            continue
-        assert rc is not None
-        places = set(committed[identity])
-        if kept and state is None:
-            places |= held[identity]
-        found = bool(places)
-        within_polls = {place for place in polled[identity] if start <= place < end}
-
-        # rule 4: where it stands
-        expired = early = pending = False
-        if offset is not None:
-            gone = offset < start or (ru is not None and end <= offset < ru_end and offset < ru_start)
-            if gone:
-                ms, size = rc["retention_ms"], rc["retention_bytes"]
-                explained = (
-                    ms is None
-                    or (size is not None and size != -1)
-                    or (ms >= 0 and rc["dumped_at"] - row["sent_at"] >= ms * 1000 - min(ms * 100, 60_000_000))
-                )
-                expired, early = explained, kept and not explained
-            elif ru is None:
-                pending = offset >= end
-            elif offset >= high:
-                earlier = min(rc["dumped_at"], ru["dumped_at"])
-                pending = not (kept and row["acked_at"] is not None and row["acked_at"] < earlier - FIVE_MINUTES)
-            elif offset >= end and state is not None:
-                pending = True
-            if not gone and not kept and not refused and state is None and not committed[identity] and held[identity]:
-                pending = True
-        elif kept and not found and not within_polls:
-            mates = offsets[identity[0], identity[1]]
-            lower = [mates[number] for number in sorted(mates) if number < identity[2]]
-            upper = [mates[number] for number in sorted(mates) if number > identity[2]]
-            limit = high if state is None else end
-            inside = bool(lower and upper) and all(start <= place < limit for place in (lower[-1], upper[0]))
-            pending = not inside
-        elif not kept and not refused and state is None and not committed[identity] and held[identity]:
-            pending = True
-
-        copies = len(standing[identity]) > 1
-        if refused and seen_rc:
-            verdict = "aborted-read"
-        elif copies:
-            verdict = "duplicate"
-        elif early:
-            verdict = "early-expiry"
-        elif expired:
-            verdict = "expired"
-        elif pending:
-            verdict = "pending"
-        elif kept and found and (offset is None or offset in places):
-            verdict = "survived"
-        elif kept and offset in damaged:
-            verdict = "corrupt"
-        elif kept and (found or any(other != identity for other in at.get(offset, ()))):
-            verdict = "moved"
-        elif kept or (within_polls and not found and not refused):
-            verdict = "lost"
-        elif found:
-            verdict = "unacked-found"
+            inside = self.start <= offset < self.end
         else:
-            verdict = "unacked-absent"
-        lowest = min(committed[identity] or held[identity] or (standing[identity] if copies else ()), default=None)
-        out.verdicts[key] = verdict, lowest if offset is None else offset
+            inside = self.ru is not None and self.ru_start <= offset < self.ru_end
+        if not inside:
+            return
+        if not row["valid"]:
+            self.damaged.add(offset)
+        elif row["producer_id"] is not None:
+            self.standing[who(row)].add(offset)
+            self.claims[offset].add(who(row))
+            self.at[offset].add(who(row))
+            if row["isolation"] == RC:
+                self.committed[who(row)].add(offset)
+            elif offset >= self.end:
+                self.held[who(row)].add(offset)
+
+    def _choose(self, probes: list[Row]) -> None:
+        """Rule 15: of several rows of a probe one counts."""
+        grouped: dict[Identity, list[Row]] = defaultdict(list)
+        for row in probes:
+            grouped[who(row)].append(row)
+
+        def preference(row: Row) -> tuple[int, int, int, bool]:
+            acked_at = row["acked_at"] if row["acked_at"] is not None and row["outcome"] == "acked" else NEVER
+            offset = NEVER if row["offset"] is None else row["offset"]
+            return RANK[row["outcome"]], acked_at, offset, not self.known.here(row)
+
+        self.chosen = {identity: min(rows, key=preference) for identity, rows in grouped.items()}
+        for row in probes:
+            if row["offset"] is not None and self.known.here(row):
+                known = self.offsets[row["producer_id"], row["generation"]]
+                known[row["sequence"]] = min(known.get(row["sequence"], NEVER), row["offset"])
+        for producer, generation, sequence in grouped:
+            low, top = self.extents.get((producer, generation), (sequence, sequence))
+            self.extents[producer, generation] = min(low, sequence), max(top, sequence)
+
+    def sent(self) -> None:
+        """Judge every probe that has a row."""
+        if self.bounds is None and any(self.promised(row) and self.known.here(row) for row in self.chosen.values()):
+            self.out.unjudged.append(self.spot)
+        for identity, row in self.chosen.items():
+            if not self.known.here(row):
+                self.out.verdicts[*self.spot, *identity] = "other-incarnation", row["offset"]
+                self.out.voided += self.promised(row)
+            elif self.bounds is None:
+                if self._refused(row) and self.polled[identity]:
+                    self.out.verdicts[*self.spot, *identity] = "aborted-read", row["offset"]
+                    self.out.anomalies["G1a"] += 1
+            else:
+                self._judge(identity, row)
+
+    def _refused(self, row: Row) -> bool:
+        return row["outcome"] == "failed" or self.transaction(row) == "aborted"
+
+    def _places(self, identity: Identity, row: Row) -> set[int]:
+        """Return where a probe is found."""
+        places = set(self.committed[identity])
+        if self.promised(row) and self.transaction(row) is None:
+            places |= self.held[identity]
+        return places
+
+    def _judge(self, identity: Identity, row: Row) -> None:
+        out, offset, kept = self.out, row["offset"], self.promised(row)
+        stands = self._stands(identity, row)
+        verdict = self._verdict(identity, row, stands)
+        copies = len(self.standing[identity]) > 1
+        found = bool(self._places(identity, row))
+        within = self.committed[identity] or self.held[identity] or (self.standing[identity] if copies else ())
+        out.verdicts[*self.spot, *identity] = verdict, min(within, default=None) if offset is None else offset
         out.anomalies["duplicate"] += copies
         out.anomalies["G1a"] += verdict == "aborted-read"
         out.anomalies["early-expiry"] += verdict == "early-expiry"
-        if kept and expired and not (seen_rc or below[identity]):
+        seen = bool(self.committed[identity]) or bool(self.polled[identity])
+        if kept and stands.expired and not (seen or self.below[identity]):
             out.unverified += 1
-        if not expired and not pending:
+        if not stands.expired and not stands.pending:
             bad = verdict in ("early-expiry", "corrupt")
             out.table["attempted"] += 1
             out.table["acked"] += kept
@@ -284,41 +282,97 @@ def one_partition(  # noqa: C901, PLR0912, PLR0915  # every rule in one place, i
             out.table["acked_lost"] += kept and (not found or bad)
             out.table["unacked_found"] += not kept and found
             out.anomalies["lost-write"] += (kept and not found and not bad) or verdict == "lost"
+        state = self.transaction(row)
         if state in ("committed", "indeterminate"):
-            name = (cluster, identity[0], identity[1], row["transaction_id"])
+            name = (self.cluster, identity[0], identity[1], row["transaction_id"])
             if found:
                 out.proven.add(name)
-            elif offset is not None and start <= offset < end:
+            elif offset is not None and self.start <= offset < self.end:
                 out.missing[name] = state
 
-    if bounds is None:
-        return
-    extents: dict[tuple[int, int], tuple[int, int]] = {}
-    for producer, generation, sequence in grouped:
-        low, top = extents.get((producer, generation), (sequence, sequence))
-        extents[producer, generation] = min(low, sequence), max(top, sequence)
-    for identity in {*committed, *polled} - set(grouped):
-        key = (*spot, *identity)
-        if not committed.get(identity):
-            if any(start <= offset < end for offset in polled[identity]):
-                out.verdicts[key] = "lost", None
-                out.anomalies["lost-write"] += 1
-            continue
-        producer, generation, sequence = identity
-        started = generations.get((cluster, producer), set())
+    def _stands(self, identity: Identity, row: Row) -> Standing:
+        """Rule 4: where it stands."""
+        kept, refused, state = self.promised(row), self._refused(row), self.transaction(row)
+        held_alone = bool(self.held[identity]) and not self.committed[identity]
+        unknown = not kept and not refused and state is None and held_alone
+        if row["offset"] is not None:
+            stands, gone = self._stands_at(row)
+            stands.pending |= unknown and not gone
+            return stands
+        found = bool(self._places(identity, row))
+        within_polls = any(self.start <= one < self.end for one in self.polled[identity])
+        if kept and not found and not within_polls:
+            mates = self.offsets[identity[0], identity[1]]
+            lower = [mates[number] for number in sorted(mates) if number < identity[2]]
+            upper = [mates[number] for number in sorted(mates) if number > identity[2]]
+            limit = self.high if state is None else self.end
+            inside = bool(lower and upper) and all(self.start <= one < limit for one in (lower[-1], upper[0]))
+            return Standing(pending=not inside)
+        return Standing(pending=unknown)
+
+    def _stands_at(self, row: Row) -> tuple[Standing, bool]:
+        """Return how a probe stands whose offset is known, and whether that is below the log's start."""
+        rc, ru, offset, kept = self.rc, self.ru, row["offset"], self.promised(row)
+        if offset < self.start or (ru is not None and self.end <= offset < self.ru_end and offset < self.ru_start):
+            ms, size = rc["retention_ms"], rc["retention_bytes"]
+            explained = (
+                ms is None
+                or (size is not None and size != -1)
+                or (ms >= 0 and rc["dumped_at"] - row["sent_at"] >= ms * 1000 - min(ms * 100, 60_000_000))
+            )
+            return Standing(expired=explained, early=kept and not explained), True
+        if ru is None:
+            return Standing(pending=offset >= self.end), False
+        if offset >= self.high:
+            earlier = min(rc["dumped_at"], ru["dumped_at"])
+            old = kept and row["acked_at"] is not None and row["acked_at"] < earlier - FIVE_MINUTES
+            return Standing(pending=not old), False
+        return Standing(pending=offset >= self.end and self.transaction(row) is not None), False
+
+    def _verdict(self, identity: Identity, row: Row, stands: Standing) -> str:
+        offset, kept, places = row["offset"], self.promised(row), self._places(identity, row)
+        found, polled = bool(places), self.polled[identity]
+        within_polls = any(self.start <= one < self.end for one in polled)
+        first = [
+            (self._refused(row) and bool(self.committed[identity] or polled), "aborted-read"),
+            (len(self.standing[identity]) > 1, "duplicate"),
+            (stands.early, "early-expiry"),
+            (stands.expired, "expired"),
+            (stands.pending, "pending"),
+            (kept and found and (offset is None or offset in places), "survived"),
+            (kept and offset in self.damaged, "corrupt"),
+            (kept and (found or any(other != identity for other in self.at.get(offset, ()))), "moved"),
+            (kept or (within_polls and not found and not self._refused(row)), "lost"),
+            (found, "unacked-found"),
+        ]
+        return next((verdict for holds, verdict in first if holds), "unacked-absent")
+
+    def strangers(self) -> None:
+        """Judge every probe that was found or polled and has no row."""
+        out = self.out
+        for identity in {*self.committed, *self.polled} - set(self.chosen):
+            if not self.committed.get(identity):
+                if any(self.start <= offset < self.end for offset in self.polled[identity]):
+                    out.verdicts[*self.spot, *identity] = "lost", None
+                    out.anomalies["lost-write"] += 1
+                continue
+            verdict = self._stranger(*identity)
+            if verdict is not None:
+                out.verdicts[*self.spot, *identity] = verdict, min(self.committed[identity])
+                out.anomalies["phantom"] += verdict == "unexpected"
+                out.anomalies["duplicate"] += len(self.standing[identity]) > 1
+
+    def _stranger(self, producer: int, generation: int, sequence: int) -> str | None:
+        """Return the verdict on a record of which no row is known, None if it is older than all rows."""
+        started = self.known.generations.get((self.cluster, producer), set())
         beyond = "pending" if started and generation == max(started) else "unacked-found"
         if started and generation < min(started):
-            continue
+            return None
         if generation not in started:
-            verdict = "unexpected"
-        elif (producer, generation) not in extents:
-            verdict = beyond
-        elif sequence < extents[producer, generation][0]:
-            continue
-        elif sequence > extents[producer, generation][1]:
-            verdict = beyond
-        else:
-            verdict = "unexpected"
-        out.verdicts[key] = verdict, min(committed[identity])
-        out.anomalies["phantom"] += verdict == "unexpected"
-        out.anomalies["duplicate"] += len(standing[identity]) > 1
+            return "unexpected"
+        if (producer, generation) not in self.extents:
+            return beyond
+        first, last = self.extents[producer, generation]
+        if sequence < first:
+            return None
+        return beyond if sequence > last else "unexpected"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from simulation.histories.destruction import judged, lived
+from simulation.destruction.lives import judged, lived
 from tests.support.seeds import cases
 
 LIVES = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online import Tracker
-from simulation.histories.destruction import Life, judged, lived
+from simulation.destruction.lives import Life, judged, lived
 from simulation.histories.injections import INJECTIONS
 from simulation.histories.simulator import simulate
 from simulation.histories.wild import seeded

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -81,6 +82,22 @@ def test_everything_in_the_packages_is_shipped_and_nothing_else(wheel: Path) -> 
         assert any(name.endswith(kind) for name in names), kind
     assert {f"{package}/py.typed" for package in SHIPPED} <= names
     assert "canary/lab/jars/pinned/kafka-4.1.0.txt" in names
+
+
+def test_neither_the_simulator_nor_tests_are_in_a_wheel_that_is_made_from_the_sdist(tmp_path: Path) -> None:
+    def build(target: str, source: Path) -> Path:
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", tmp_path], cwd=source, check=True
+        )
+        (built,) = tmp_path.glob("*.tar.gz" if target == "sdist" else "*.whl")
+        return built
+
+    unpacked = tmp_path / "unpacked"
+    with tarfile.open(build("sdist", ROOT)) as sdist:
+        sdist.extractall(unpacked, filter="data")
+    (source,) = unpacked.iterdir()
+    tops = {name.partition("/")[0] for name in ZipFile(build("wheel", source)).namelist() if ".dist-info/" not in name}
+    assert tops == {*SHIPPED, "dashboards"}
 
 
 def test_the_base_install_has_no_extra_and_has_its_commands(environment: Path, canary: Canary) -> None:

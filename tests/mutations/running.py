@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from simulation.edits import Edit, made
+from simulation.search.edits import Edit, made
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
 from tests.mutations.table_outside import OUTSIDE

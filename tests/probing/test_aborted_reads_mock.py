@@ -15,7 +15,7 @@ from canary.probing.readers import consumer as reading
 from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.transactional import TransactionalProducer
 from canary.threads.ports import SteadyClock
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 from tests.support.recording import Recording
 from tests.support.wiring import wired
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from canary.lab import Lab
 
-pytestmark = [pytest.mark.kafka, pytest.mark.quick]
+pytestmark = [pytest.mark.kafka, pytest.mark.quick, pytest.mark.simulator]
 
 PATIENT = FAST | {"message.timeout.ms": 120000}
 READING = READER | {"fetch.wait.max.ms": 100, "fetch.error.backoff.ms": 50}

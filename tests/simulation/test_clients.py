@@ -18,13 +18,15 @@ from canary.kafka.effective_config import IDEMPOTENT, logging_properties, requir
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import quiet_logger
 from simulation.clients import SimulatedFuture, SimulatedKafka, wait_futures
-from simulation.clients.groups import Groups
-from simulation.clients.mock import MockCluster, Scripted
-from simulation.kafka.cluster import Cluster
-from simulation.schedule import Process, Schedule
+from simulation.cluster.cluster import Cluster
+from simulation.cluster.groups import Groups
+from simulation.machine.schedule import Process, Schedule
+from tests.simulation.mock_clusters import MockCluster, Scripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.simulator
 
 TOPIC = "t"
 CALM = {"retry.backoff.ms": 250, "reconnect.backoff.ms": 250, "fetch.error.backoff.ms": 250, "socket.timeout.ms": 10000}
@@ -410,7 +412,7 @@ def test_a_log_that_ends_below_the_position_under_its_epoch_was_cut_off(world: W
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         assert [consumer.poll(5).offset() for _ in range(6)] == [0, 1, 2, 3, 4, 5]
         for broker in (2, 3):
-            world.cluster.nodes[broker].replicas[TOPIC, 0].log.truncate(3)
+            world.cluster.replicas[broker][TOPIC, 0].log.truncate(3)
         world.cluster.kill(1)
         world.sleep(30)
         world.produced(1)
@@ -682,7 +684,7 @@ class Storm:
         )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5, 12))])
 def test_what_clients_say_in_a_storm_is_true(seed: int) -> None:
     storm = Storm(seed)
     storm.live()

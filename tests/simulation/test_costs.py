@@ -12,14 +12,23 @@ from canary.anomalies.online.sets.runs import RunMap
 from canary.probing.base import Writer
 from canary.runner.publishing import shipper
 from canary.runner.publishing.judge import Judge
-from simulation.life import live
-from simulation.plan import Plan, Strike
-from simulation.schedule import Schedule
+from simulation.life.life import Life, live
+from simulation.machine.schedule import Schedule
+from simulation.world.plan import Plan, Strike
 
 if TYPE_CHECKING:
-    from simulation.life import Outcome
+    from simulation.world.outcome import Outcome
+
+pytestmark = pytest.mark.simulator
 
 CALM = Plan(seed=3, hours=0.1, grain=5.0, partitions=1)
+
+
+def calm() -> Outcome:
+    """Live without harm for as long as segments come and go."""
+    life = Life(CALM)
+    life.settle_beats = 90
+    return life.live()
 
 
 def costly(outcome: Outcome) -> str:
@@ -27,12 +36,12 @@ def costly(outcome: Outcome) -> str:
 
 
 def test_a_calm_life_costs_little() -> None:
-    assert live(CALM).wrong == []
+    assert calm().wrong == []
 
 
 def test_questions_that_are_never_forgotten_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incarnations, "_ASKS_KEPT", 1_000_000)
-    assert "asks" in costly(live(CALM))
+    assert "asks" in costly(calm())
 
 
 def test_a_run_for_each_probe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,18 +52,18 @@ def test_a_run_for_each_probe_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
             column.insert(at, one)
 
     monkeypatch.setattr(RunMap, "set", apart)
-    assert "places" in costly(live(CALM))
+    assert "places" in costly(calm())
 
 
 def test_sending_times_that_are_kept_for_ever_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sends, "forget_sent_times", lambda _: None)
-    monkeypatch.setattr("simulation.costs.SENT_KEPT", 30)
-    assert "sending times" in costly(live(CALM))
+    monkeypatch.setattr("simulation.verdicts.costs.SENT_KEPT", 30)
+    assert "sending times" in costly(calm())
 
 
 def test_segments_that_are_never_dropped_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "drop", lambda *_: None)
-    assert "segments are kept" in costly(live(CALM))
+    assert "segments are kept" in costly(calm())
 
 
 def test_a_part_that_hardly_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +74,7 @@ def test_a_part_that_hardly_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_life_of_clients_that_die_without_a_pause_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Writer, "_renew_after_death", Writer._renew)
     refused = Strike(200.0, "refuse-producers", 500.0, 1)
-    assert "generations" in costly(live(Plan(seed=6, hours=0.3, grain=5.0, strikes=(refused,))))
+    assert "generations" in costly(live(Plan(seed=6, hours=0.3, grain=5.0, partitions=1, strikes=(refused,))))
 
 
 def test_a_rounding_error_is_not_waited_for_in_thousands_of_turns() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from canary.anomalies.online.log import Log, Missing
 from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.violation import Violation
-from simulation.coverage import STATES, of_tracker, table
-from simulation.harms import HARMS
-from simulation.life import live
-from simulation.plan import Plan, Strike
+from simulation.harms.catalogue import HARMS
+from simulation.life.coverage import STATES, of_tracker, table
+from simulation.life.life import live
+from simulation.world.plan import Plan, Strike
+
+pytestmark = pytest.mark.simulator
 
 
 def test_a_tracker_that_knows_nothing_is_in_no_state() -> None:

@@ -18,8 +18,9 @@ import pytest
 import structlog.testing
 
 from canary.facts import Fact, Tick
-from simulation.disk import PAGE, LyingDisk
-from simulation.schedule import Killed, Process, Schedule
+from simulation.machine.disk import LyingDisk
+from simulation.machine.files import PAGE
+from simulation.machine.schedule import Killed, Process, Schedule
 from storage.ledger import Ledger, LedgerError, Recovery, read_segment
 from storage.ledger.errors import LedgerLockedError
 from storage.ledger.segment import segment_paths
@@ -28,6 +29,8 @@ from tests.support.seeds import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.simulator
 
 HOME = Path("/canary/ledger")
 FILE = HOME / "file"

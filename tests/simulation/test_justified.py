@@ -12,19 +12,24 @@ from canary.anomalies.violation import Violation
 from canary.facts import EndOfPartition, Listed, OutOfRange, TopologySeen, WatchAsked
 from canary.probe.identity import Identity
 from canary.probe.record import key
-from simulation.chronicle import Copy, Decision
-from simulation.harms import HARMS, Harm
-from simulation.justified import JUSTIFIED, NEVER, false
+from simulation.harms.catalogue import HARMS
+from simulation.harms.harm import Harm
 from simulation.kafka.contract import Record
-from simulation.life import World, live
-from simulation.plan import Plan, Strike
-from simulation.shrinking import told
-from simulation.system import EPOCH_NS
-from simulation.truth import Fate, Truth
+from simulation.life.life import Life
+from simulation.machine.system import EPOCH_NS
+from simulation.search.shrinking import told
+from simulation.verdicts.justified import JUSTIFIED, NEVER, false
+from simulation.world.chronicle import Copy, Decision
+from simulation.world.outcome import Outcome
+from simulation.world.plan import Plan, Strike
+from simulation.world.truth import Fate, Truth
+from simulation.world.world import World
 from tests.simulation.test_lives import ISR_OF_ONE
 
 if TYPE_CHECKING:
     import random
+
+pytestmark = pytest.mark.simulator
 
 CALM = Plan(seed=3, hours=0.03, grain=1.0, partitions=1)
 TOPIC = "durability-canary"
@@ -33,9 +38,17 @@ TOPIC = "durability-canary"
 @pytest.fixture(scope="module")
 def calm() -> World:
     """A life in which nothing happened."""
-    world = World(CALM)
+    world = Life(CALM)
+    world.settle_beats = 60
     assert world.live().wrong == []
     return world
+
+
+def losing() -> Outcome:
+    """Live a life with one loss, for as long as it takes to say it."""
+    life = Life(ISR_OF_ONE)
+    life.settle_beats = 80
+    return life.live()
 
 
 def _said(world: World, kind: str, offset: int = 5, **more: Any) -> Violation:
@@ -90,7 +103,7 @@ def test_a_leader_that_rejoined_after_the_last_round_looks_uncleanly_elected_if_
     how: str,
     unknowable: bool,  # noqa: FBT001
 ) -> None:
-    world = World(CALM)
+    world = Life(CALM)
     place, record = (TOPIC, 0), Record(5, 0, b"key", b"value", 0)
     for at, leader, isr in ((0, 1, (1, 2, 3)), (190, 1, (1, 2)), (joined, 1, (1, 2, 3)), (211, 3, (3,))):
         world.chronicle.decisions[place].append(Decision(at, "id", leader, at, isr, (1, 2, 3), 2, unclean=False))
@@ -120,7 +133,7 @@ def test_what_is_written_below_a_consumer_that_is_not_told_of_a_cut_is_skipped(
     told_at: int | None,
     justified: bool,  # noqa: FBT001
 ) -> None:
-    world, who = World(CALM), Identity(7, 1, 0, 9)
+    world, who = Life(CALM), Identity(7, 1, 0, 9)
     former, now = Copy(Record(5, 0, b"key", b"", 0), 5, 0, 200, how), Copy(Record(5, 0, key(who), b"", 0), 5, 202)
     world.chronicle.at["id", 0][5] = [former, now]
     world.chronicle.copies["id", 0][key(who)] = [now]
@@ -143,7 +156,7 @@ def test_an_offset_is_given_twice_where_a_leader_that_was_cut_off_gives_it_in_a_
     since: int,
     justified: bool,  # noqa: FBT001
 ) -> None:
-    world = World(CALM)
+    world = Life(CALM)
     for at, topic_id in ((0, "former"), (100, "id")):
         world.chronicle.ids[TOPIC].append(topic_id)
         decided = world.chronicle.decisions[TOPIC, 0]
@@ -162,7 +175,7 @@ def test_what_a_harm_does_later_between_two_looks_is_ill(monkeypatch: pytest.Mon
         return lambda: world.kill_canary(after=2.0)
 
     monkeypatch.setitem(HARMS, "later", Harm("later", begin))
-    world = World(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
+    world = Life(Plan(6, 0.4, 120.0, partitions=1, strikes=(Strike(500.0, "later", 200.0, 4),)))
     world.live()
     assert [world.chronicle.ill(at, at + 10) for at in (495, 520, 570, 695)] == [False, True, False, True]
 
@@ -176,7 +189,7 @@ def test_a_kind_is_justified_or_never_said() -> None:
 
 def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "_report_fractured", _says_a_duplicate)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert {one.what for one in outcome.wrong} == {"FALSE", "DISAGREE"}, told(outcome)
     assert all("duplicate" in one.about for one in outcome.wrong if one.what == "FALSE")
 
@@ -187,7 +200,7 @@ def _says_a_duplicate(scope: Any, topic: Any, log: Any, mode: str, runs: Any) ->
 
 def test_a_loss_that_is_said_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "_report_fractured", _says_a_part_again)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert {one.what for one in outcome.wrong} == {"AGAIN"}, told(outcome)
 
 
@@ -202,12 +215,12 @@ def test_a_loss_at_another_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         emit(scope, topic, log, mode, [run._replace(offset=run.offset + 1) for run in runs], *more)
 
     monkeypatch.setattr(ranges, "emit", elsewhere)
-    outcome = live(ISR_OF_ONE)
+    outcome = losing()
     assert any("never stood at offset" in one.about for one in outcome.wrong), told(outcome)
 
 
 def test_a_loss_that_is_said_long_after_all_is_well_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, kept = World(ISR_OF_ONE), list[Violation]()
+    world, kept = Life(ISR_OF_ONE), list[Violation]()
     tell = Truth.told
     monkeypatch.setattr(Truth, "told", lambda _, found: kept.extend(found))
     late = ISR_OF_ONE.hours * 3600 + 150 * ISR_OF_ONE.beat
@@ -244,7 +257,7 @@ def test_what_a_broken_broker_did_is_said_and_justified(bug: str, kind: str, mon
         return lambda: world.cluster.bugs.discard(bug)
 
     monkeypatch.setitem(HARMS, bug, Harm(bug, begin, 1.0, breaks=True))
-    world = World(Plan(6, 0.3, 5.0, retention_s=4000.0, strikes=(Strike(200.0, bug, 700.0, 4),)))
+    world = Life(Plan(6, 0.15, 5.0, retention_s=4000.0, strikes=(Strike(150.0, bug, 300.0, 4),)))
     outcome = world.live()
     assert kind in {one.kind for _, one in world.truth.violations}, told(outcome)
     assert not [one for one in outcome.wrong if f" {kind} " in one.about], told(outcome)

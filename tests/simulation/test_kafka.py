@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from simulation.cluster.cluster import Cluster
+from simulation.cluster.coordinators import Transaction, write_marker
 from simulation.kafka import errors
-from simulation.kafka.cluster import Cluster
 from simulation.kafka.contract import Batch, Fetched, Isolation, Produced, Record
-from simulation.kafka.coordinators import Transaction, write_marker
 from simulation.kafka.log import Log, LogSettings
-from simulation.schedule import Schedule
+from simulation.machine.schedule import Schedule
+
+pytestmark = pytest.mark.simulator
 
 TOPIC = "probes"
 
@@ -268,7 +270,7 @@ def test_a_new_leader_lists_no_end_before_it_knows_what_is_committed() -> None:
     world.cluster.kill(1)
     world.wait(8.5)
     world.cluster.cut(2, 3)
-    world.cluster.nodes[2].replicas[TOPIC, 0].hw = 7
+    world.cluster.replicas[2][TOPIC, 0].hw = 7
     world.wait(1)
     assert world.state["leader"] == 2
     listing = world.cluster.list_offset("canary", 2, TOPIC, 0, "latest", "read_uncommitted")

@@ -7,9 +7,10 @@ from typing import Literal
 
 import pytest
 
-from simulation.life import Outcome, World
-from simulation.plan import Plan, Strike
-from simulation.shrinking import told
+from simulation.life.life import Life
+from simulation.search.shrinking import told
+from simulation.world.outcome import Outcome
+from simulation.world.plan import Plan, Strike
 from tests.support.seeds import cases
 
 PLANS = {
@@ -38,7 +39,7 @@ def plan_of(name: str) -> Plan:
 
 def lived(name: str, at: int | None = None, *, power: bool = False) -> tuple[Outcome, int]:
     """Live a scenario, killed at its ``at``-th durable step (None: not); return its outcome and how many there were."""
-    world = World(plan_of(name))
+    world = Life(plan_of(name))
     world.settle_beats = 80
     count = 0
 

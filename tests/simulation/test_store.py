@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from canary.anomalies.violation import Violation
-from simulation.schedule import Killed, Process, Schedule
-from simulation.store import LyingStore, migrated
+from simulation.machine.schedule import Killed, Process, Schedule
+from simulation.machine.store import LyingStore, migrated
 from storage.store import Store, StoreError
 from storage.store.repositories.views import Views
 from storage.store.values import Held, Lease
@@ -18,6 +18,9 @@ from storage.store.values import Held, Lease
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+pytestmark = pytest.mark.simulator
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.edits import Edit, changed, edited, made
-from simulation.taken_out import ROOT, TAKEN_OUT, Mend, Verdict, heard, shown
+from simulation.search.edits import Edit, changed, edited, made
+from simulation.search.taken_out import ROOT, TAKEN_OUT, Mend, Verdict, heard, shown
+
+pytestmark = pytest.mark.simulator
 
 ITEMS = ["A1", "A2", "A4", "A5", "B1", "B2", "B3", "B4", "B5", "B7", "C1", "C2", "C3", "C4", "C5", "C7"]
 

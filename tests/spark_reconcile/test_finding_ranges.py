@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from canary.anomalies.violation import MOST_RUNS, Violation
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 from spark_reconcile.report import findings
 from spark_reconcile.report.output import CASE_SCHEMA
 from tests.support import seeds

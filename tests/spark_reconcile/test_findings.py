@@ -11,7 +11,7 @@ import pytest
 from canary.anomalies import policy
 from canary.anomalies.catalogue import CATALOGUE
 from canary.cli.data.history_report import severity_of
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 from spark_reconcile.report import findings
 from spark_reconcile.report.output import CASE_SCHEMA, TABLE_SCHEMA
 from storage.store import Store

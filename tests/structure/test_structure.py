@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards")
+PACKAGES = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards", "simulation")
 MOST_MODULES = 12
 """Of a room, without its ``__init__``, which is its door."""
 MOST_LINES = 400
@@ -26,7 +26,7 @@ MIGRATIONS = "storage.store.migrations.versions."
 
 @cache
 def modules() -> Mapping[str, ast.Module]:
-    """Return every module of the product, parsed, by its dotted name; a package by its own."""
+    """Return every module of the product and of its simulator, parsed, by its dotted name; a package by its own."""
     found = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -71,6 +71,12 @@ def test_cycles_are_found() -> None:
 def test_no_modules_import_each_other() -> None:
     graph = {name: {one for one in imported(tree) if one in modules()} for name, tree in modules().items()}
     assert cycles(graph) == []
+
+
+def test_nothing_but_tests_imports_tests() -> None:
+    assert [
+        name for name, tree in modules().items() if any(one.split(".")[0] == "tests" for one in imported(tree))
+    ] == []
 
 
 def test_a_room_has_a_dozen_modules_at_most() -> None:

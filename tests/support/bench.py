@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 
 if TYPE_CHECKING:
     from canary.anomalies.violation import RereadRequest, Violation

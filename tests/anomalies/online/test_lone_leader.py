@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from canary import facts as f
-from simulation.histories.ranges import one_by_one
+from simulation.histories.retelling import one_by_one
 from storage.store import Store
 from storage.store.values import ViolationFilter
 from tests.support.bench import TOPIC, Bench

@@ -9,7 +9,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from simulation.histories.destruction import positions
+from simulation.destruction.probed import positions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.metrics import measured
-from simulation.histories.destruction import positions
+from simulation.destruction.probed import positions
 from tests.support.bench import RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:

@@ -1,0 +1,400 @@
+"""Mends of defects that made the canary silent or wrong, each with the edits that take it out again.
+
+``python -m simulation.search.taken_out`` shows that the simulation finds each of these defects: it takes a mend out of
+a copy of the tree, searches there for a life that goes wrong, and lives the same seed again in the whole tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from simulation.search.edits import Edit, made
+
+ROOT: Final = Path(__file__).parents[2]
+_COPIED: Final = ("api", "canary", "pyproject.toml", "simulation", "spark_reconcile", "storage")
+_RULES: Final = "canary/anomalies/online/"
+_HANGS: Final = 4
+"""A search that takes so many times its CPU seconds, plus a minute, in s, is ended: a life in it never ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One mend. ``item`` is its number in the list of defects; ``words`` say what the canary does without it."""
+
+    name: str
+    item: str
+    words: str
+    edits: tuple[Edit, ...]
+
+
+_UNBOUNDED: Final = (
+    Edit(
+        "canary/runner/publishing/inbox.py",
+        "            self._room.wait_for(lambda: self._pending < self._bound or self._released)\n",
+        "",
+    ),
+    Edit(
+        "canary/runner/publishing/inbox.py",
+        "if self._pending >= self._pause_at and self._crowded is None:",
+        "if False:",
+    ),
+)
+"""The queue before the judge grows without end."""
+
+_ITS_OWN_CLOCK: Final = Edit(
+    "canary/runner/publishing/flusher.py",
+    "at_ns = shown.judged_ns + set_ns",
+    "at_ns = now_ns + set_ns",
+)
+"""The flusher saves what was published last under its own time: the heartbeat is fresh though no fact is judged."""
+
+TAKEN_OUT: Final = (
+    Mend(
+        "unsupervised",
+        "A1",
+        "A judge that ends for one OSError is not noticed: its last view is saved again and again as a fresh one.",
+        (
+            Edit(
+                "storage/ledger/writing.py",
+                "            self._failed(error)\n"
+                '            raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}")',
+                "            raise  #",
+            ),
+            Edit(
+                "canary/runner/supervision/supervisor.py",
+                "                if part.alive:\n",
+                "                if part.alive or not isinstance(part, RereadWorker | Scrubber | Watcher):\n",
+            ),
+            _ITS_OWN_CLOCK,
+            *_UNBOUNDED,
+        ),
+    ),
+    Mend(
+        "blocked-ledger",
+        "A2",
+        "While the ledger cannot be written no part says so, probes are still sent, and a stop drops what waits.",
+        (
+            Edit(
+                "canary/runner/publishing/judge.py",
+                "                self.blocked = str(error)\n"
+                "                self._inbox.halt(halted=True)\n"
+                "                self._show()  # meanwhile, with the number of facts that wait\n",
+                "",
+            ),
+            Edit("canary/runner/publishing/judge.py", "        return self._ledger.failing\n", "        return None\n"),
+            _ITS_OWN_CLOCK,
+            *_UNBOUNDED,
+        ),
+    ),
+    Mend(
+        "rotten-snapshot",
+        "A4",
+        "One rotten bit in a snapshot of a shipped ledger: the tracker starts empty, and does not say so.",
+        (
+            Edit(
+                "storage/ledger/segment.py",
+                "    if frame_at(data, position) is None and (end := spoiled_snapshot(data)) is not None:\n"
+                '        position, spoiled = end, f"{path.name}: its snapshot is damaged"\n',
+                "",
+            ),
+            Edit(
+                "storage/ledger/writing.py",
+                "itertools.islice(snapshots, 1, None)",
+                "itertools.islice(snapshots, 0, None)",
+            ),
+            Edit(
+                "canary/runner/cluster/cluster.py",
+                "self._announce_start(remembered, remembered.began_ns, remembered.lost)",
+                "self._announce_start(remembered, remembered.began_ns)",
+            ),
+        ),
+    ),
+    Mend(
+        "stopped-for-ever",
+        "A5",
+        "After one answer of another cluster nothing is judged any more, even after a restart on the right one.",
+        (Edit(_RULES + "rules/cluster.py", "state.stopped = state.sure = None", "state.sure = None"),),
+    ),
+    Mend(
+        "epoch-went-back",
+        "B1",
+        "After the leader epoch went back every listed end is dropped: no loss is said, and a restart never probes.",
+        (
+            Edit(
+                _RULES + "losses/log_end.py",
+                "    if not timeline.epoch_listed("
+                "scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):\n",
+                "    timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)\n"
+                "    if log.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < log.epoch):\n",
+            ),
+        ),
+    ),
+    Mend(
+        "start-only-rises",
+        "B2",
+        "The start of a log only rises: what is lost later below the highest one is never looked for.",
+        (Edit(_RULES + "losses/log_end.py", "if fact.start < log.start:", "if False:"),),
+    ),
+    Mend(
+        "one-by-one",
+        "B3",
+        "Each lost record is a violation with evidence of its own: a large loss takes more memory than there is.",
+        (
+            Edit(
+                _RULES + "losses/confirmation.py",
+                "        yield ranges.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)\n",
+                "        for i in range(x, y):\n"
+                "            known = (int(i in sequences) for sequences in (stream.acked, stream.seen))\n"
+                "            yield ranges.Loss(i + shift, 1, i, m.tag, m, *known)\n",
+            ),
+            Edit(_RULES + "losses/ranges.py", "        if not ongoing:", "        if True:"),
+        ),
+    ),
+    Mend(
+        "scrubber-stands",
+        "B4",
+        "Under a transaction that hangs no pass of the scrubber ends: what lies before it is not read again.",
+        (
+            Edit(
+                _RULES + "losses/scrub.py",
+                "if fact.start is None and log.stable is not None and log.stable < (log.end or 0):",
+                "if False:",
+            ),
+            Edit(
+                _RULES + "losses/requests.py",
+                "READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED",
+                "READ_COMMITTED",
+            ),
+        ),
+    ),
+    Mend(
+        "unknown-topic-id",
+        "B5",
+        "A topic id that was unknown at first sight stays unknown: a topic that is made again is not noticed.",
+        (
+            Edit(
+                _RULES + "incarnations.py",
+                "topic.known, topic.unmarked = True, fact.topic_id is None",
+                "topic.known, topic.unmarked, topic.topic_id = True, fact.topic_id is None, fact.topic_id",
+            ),
+            Edit(_RULES + "incarnations.py", "    topic.topic_id = topic.topic_id or fact.topic_id  #", "    #"),
+        ),
+    ),
+    Mend(
+        "ack-without-offset",
+        "B7",
+        "A committed write that was acknowledged without an offset is no promise.",
+        (
+            Edit(
+                _RULES + "rules/transactions.py",
+                "            promise_unplaced(topic, log, stream, sequence, sequence + 1)\n",
+                "            continue\n",
+            ),
+        ),
+    ),
+    Mend(
+        "cheap-loss-rings",
+        "C1",
+        "What acks=1 loses is critical, as if it had been acknowledged by all replicas.",
+        (
+            Edit(
+                "canary/anomalies/policy.py",
+                'return "warning" if known <= UNORDERED else "critical"',
+                'return "critical"',
+            ),
+        ),
+    ),
+    Mend(
+        "leader-alone",
+        "C2",
+        "Writes that the leader alone acknowledged are called lost while its follower pauses.",
+        (
+            Edit(
+                _RULES + "rules/sends.py",
+                "    if stream.mode in UNORDERED:\n        if first",
+                "    if False:\n        if first",
+            ),
+            Edit(
+                _RULES + "losses/log_end.py", "back=back, grown=grown)", "back=True, grown=False)"
+            ),  # two looks suffice
+        ),
+    ),
+    Mend(
+        "same-identities",
+        "C3",
+        "Each start has the producer id of the first: after a restored store the same identities are written again.",
+        (
+            Edit(
+                "storage/store/repositories/identities.py",
+                "return Producer(first, minted)",
+                "return Producer(first, first)",
+            ),
+        ),
+    ),
+    Mend(
+        "clock-was-ahead",
+        "C4",
+        "The times of a clock that was ahead are believed after a restart: what expires then expires too early.",
+        (
+            Edit(
+                _RULES + "rules/cluster.py",
+                "    state.now_ns = fact.at_ns  # the former process's clock may have been ahead\n",
+                "",
+            ),
+            Edit(_RULES + "rules/cluster.py", "            retention.clock_seen(log, fact.at_ns)\n", ""),
+        ),
+    ),
+    Mend(
+        "switched-off",
+        "C5",
+        "A mode that was switched off below an open transaction is stalled for ever, and its re-read ends that thread.",
+        (
+            Edit(
+                _RULES + "topology/liveness.py", "if log.listed_ordinal and stable is not None", "if stable is not None"
+            ),
+            Edit(_RULES + "log.py", "        if not self.listed_ordinal:\n            return None\n", ""),
+            Edit(
+                _RULES + "losses/requests.py",
+                "            if not log.listed_ordinal:\n                continue",
+                "            pass",
+            ),
+        ),
+    ),
+    Mend(
+        "without-a-pause",
+        "C7",
+        "A client that dies has a successor at once, each with a generation that is remembered for ever.",
+        (
+            Edit(
+                "canary/probing/base.py",
+                "        if self.stopping.wait(self.pause.left_s):\n"
+                "            return False\n"
+                "        self.pause.start()\n",
+                "",
+            ),
+            Edit(_RULES + "rules/cluster.py", "    generations.retire(scope, topic, fact.mode)\n", ""),
+        ),
+    ),
+)
+
+
+class Verdict(NamedTuple):
+    """What a search said. ``wrong`` is the first thing that went wrong with ``seed``, None if nothing did."""
+
+    wrong: str | None
+    seed: int | None = None
+    cpu_s: float = 0.0
+
+
+def heard(said: str) -> Verdict:
+    r"""Return the verdict in what ``python -m simulation`` printed.
+
+    >>> heard("seed 7: 0.400 h at 5 s\n      12.0 s  kill for 3.0 s\n  MISSED: offset 4\n")
+    Verdict(wrong='MISSED: offset 4', seed=7, cpu_s=0.0)
+    """
+    seed = re.search(r"^seed (\d+):", said, re.MULTILINE)
+    wrong = re.search(r"^  ([A-Z ]+: .*)$", said[seed.end() :], re.MULTILINE) if seed else None
+    return Verdict(wrong[1], int(seed[1])) if seed and wrong else Verdict(None)
+
+
+def searched(tree: Path, cpu_seconds: float, *arguments: str) -> Verdict:
+    """Run ``python -m simulation`` in ``tree``, and return its verdict.
+
+    Raises:
+        RuntimeError: it failed, or a life in it never ended.
+    """
+    before = _children_s()
+    command = (sys.executable, "-m", "simulation", *arguments)
+    quiet = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}  # files change within a second
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tree, env=quiet, start_new_session=True, **streams) as child:  # noqa: S603  # ours
+        try:
+            said, errors = child.communicate(timeout=_HANGS * cpu_seconds + 60)
+        except subprocess.TimeoutExpired as late:
+            raise RuntimeError("a life never ended") from late
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+    verdict = heard(said)._replace(cpu_s=_children_s() - before)
+    if child.returncode != (verdict.wrong is not None):
+        raise RuntimeError(f"status {child.returncode}: {(errors or said).strip()[-2000:]}")
+    return verdict
+
+
+def _children_s() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def shown(mend: Mend, tree: Path, first: int, cpu_seconds: float, scale: Sequence[str]) -> Verdict:
+    """Search for a life that goes wrong without the mend, and right with it.
+
+    Seeds that go wrong with the mend, too, show nothing, and the search goes on behind them. ``scale`` are arguments
+    that say how long and how coarse lives are.
+    """
+    spent = 0.0
+    while spent < cpu_seconds:
+        left = cpu_seconds - spent
+        limits = ("--first", str(first), "--cpu-seconds", f"{left:.0f}", "--until-wrong", "--no-shrink")
+        with made(tree, mend.edits):
+            verdict = searched(tree, left, *limits, *scale)
+        spent += verdict.cpu_s
+        if verdict.seed is None or searched(tree, left, "--seed", str(verdict.seed), *scale).wrong is None:
+            return verdict._replace(cpu_s=spent)
+        print(f"{mend.name}: seed {verdict.seed} goes wrong in the whole tree, too: {verdict.wrong}", flush=True)
+        first = verdict.seed + 1
+    return Verdict(None, None, spent)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take out each mend; return 1 if the simulation did not find the defect of one of them, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.search.taken_out", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these, by name or item (default: all)")
+    parser.add_argument("--first", type=int, default=1, metavar="SEED", help="the first life's seed")
+    parser.add_argument("--cpu-seconds", type=float, default=600.0, metavar="S", help="for each of them")
+    parser.add_argument("--hours", default="0.4", help="virtual hours of each life")
+    parser.add_argument("--grain", default="5", help="s between probes")
+    parser.add_argument("--pace", default="10", help="a harm in so many intervals, on average")
+    parser.add_argument("--jobs", default="1", help="processes of a search")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends a search, too
+    known = {name for mend in TAKEN_OUT for name in (mend.name, mend.item)}
+    if unknown := [name for name in options.names if name not in known]:
+        parser.error(f"no mend is called {', '.join(unknown)}; there are {', '.join(m.name for m in TAKEN_OUT)}")
+    wanted = [m for m in TAKEN_OUT if not options.names or {m.name, m.item} & set(options.names)]
+    scale = ("--hours", options.hours, "--grain", options.grain, "--pace", options.pace, "--jobs", options.jobs)
+    found = 0
+    with tempfile.TemporaryDirectory(prefix="canary-taken-out-") as directory:
+        tree = Path(directory)
+        for name in _COPIED:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / name, tree / name)
+        for mend in wanted:
+            try:
+                verdict = shown(mend, tree, options.first, options.cpu_seconds, scale)
+            except RuntimeError as error:
+                print(f"{mend.item} {mend.name}: NO VERDICT: {error}", flush=True)
+                continue
+            found += verdict.wrong is not None
+            how = "NOT FOUND" if verdict.wrong is None else f"found by seed {verdict.seed}: {verdict.wrong}"
+            print(f"{mend.item} {mend.name}: {how} ({verdict.cpu_s:.0f} CPU-s)", flush=True)
+    print(f"{found} of {len(wanted)} found")
+    return int(found < len(wanted))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
