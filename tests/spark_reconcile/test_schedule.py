@@ -22,7 +22,7 @@ from spark_reconcile.nightly.scheduler import Scheduler, due, leadership, lease_
 from storage.store import Store, StoreError
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
-from tests.support import waiting
+from tests.support import stores, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> Iterator[Store]:
     with Store.connect(settings.store.url.get_secret_value(), timeout=5) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 

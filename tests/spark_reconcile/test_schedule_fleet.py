@@ -20,6 +20,7 @@ from storage.probe_log.compacting import compact
 from storage.store import Store
 from storage.store.values import Held, Lease
 from tests.spark_reconcile.test_schedule import until
+from tests.support import stores
 from tests.support.scheduling import at_work
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ with Store.connect({url!r}, timeout=60) as store:
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     with Store.connect(store_url, timeout=60) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 
