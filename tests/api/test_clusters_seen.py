@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,13 +22,12 @@ from api.rest import stream
 from canary.anomalies.topology_change import TopologyChange
 from storage.probe_log.reading import ProbeLogReader
 from storage.probe_log.schemas import POLLS, PROBES
+from storage.store import Store
 from tests.api.serving import Client, lost, settings, view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-
-    from storage.store import Store
 
 S = 10**9
 SHOWN = datetime.now(UTC)
@@ -222,23 +222,28 @@ def routes() -> list[str]:
     return sorted(found)
 
 
-def fill(store: Store, cluster: str) -> None:
-    """Store something of a cluster in every table, with the cluster's name in every text."""
-    now = time.time_ns()
+def show(store: Store, cluster: str, seen_ns: int) -> None:
+    """Store what a runner of a cluster shows."""
     audit = {
         "findings": [{"check": "min-isr", "severity": "warning", "where": f"{cluster}-broker", "found": "1"}],
         "notes": [{"where": f"{cluster}-note", "text": "x"}],
-        "at_ns": now,
+        "at_ns": time.time_ns(),
     }
-    seen_ns = now if cluster == "mine" else now - 3600 * S  # the other one's runner is silent, as /readyz says
     named = view(audit=audit).replace(b"durability-canary", f"{cluster}-topic".encode())
     store.views.save(cluster, f"{cluster}-runner", seen_ns, named)
+
+
+def fill(store: Store, cluster: str) -> None:
+    """Store something of a cluster in every table, with the cluster's name in every text."""
+    now = time.time_ns()
+    if cluster == "theirs":
+        show(store, cluster, now - 3600 * S)  # its runner is silent, as /readyz says
     found = [lost(n, at_ns=now - 600 * S + n) for n in range(3)]
     store.violations.record(cluster, [replace(one, topic=f"{cluster}-topic", summary=f"of {cluster}") for one in found])
     store.topology.record(
         cluster, [TopologyChange(now - 900 * S, "partition", f"{cluster}-topic", 1, leader=1, replicas="1,2", isr="1")]
     )
-    store.maintenance.plan(cluster, now - S, now + 60 * S, f"work on {cluster}", "ann")
+    store.maintenance.plan(cluster, now - S, now + 3600 * S, f"work on {cluster}", "ann")
     made = store.reconciliations.request(cluster, f"for {cluster}", now)
     store.reconciliations.claim("one", now)
     store.reconciliations.finish(made.id, "one", now, verdicts={"lost": 1}, report=f"{cluster}-report")
@@ -295,33 +300,56 @@ class House:
         return self.client.ask(method, case.path(place), headers=headers, **more)
 
 
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A folder with a store and a probe log in which both clusters have something, of which each test takes a copy."""
+
+    folder: Path
+    theirs: Place
+    limited: str
+    whole: str
+
+
+@pytest.fixture(scope="module")
+def filled(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    folder = tmp_path_factory.mktemp("filled")
+    shutil.copy(migrated, folder / "store.db")
+    with Store.connect(f"sqlite:///{folder}/store.db", timeout=60) as store:
+        for cluster in ("mine", "theirs"):
+            fill(store, cluster)
+            ship(folder / "log", cluster)
+        now = time.time_ns()
+        everybody = store.maintenance.plan(None, now - S, now + 3600 * S, "all", "ann")
+        (incident,) = (row for row in store.incidents.page().items if row.cluster == "theirs")
+        theirs = Place(
+            "theirs",
+            PRODUCERS["theirs"],
+            next(row.id for row in store.violations.page().items if row.cluster == "theirs"),
+            incident.id,
+            next(row.id for row in store.reconciliations.page().items if row.cluster == "theirs"),
+            next(row.id for row in store.maintenance.page().items if row.cluster == "theirs"),
+            everybody.id,
+        )
+        limited, _ = store.tokens.create("limited", "operate", now, clusters=["mine"])
+        whole, _ = store.tokens.create("whole", "operate", now)
+    return Filled(folder, theirs, limited, whole)
+
+
 @pytest.fixture
-def house(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> House:
+def house(
+    filled: Filled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[House]:
     clock = Clock()
     monkeypatch.setattr(stream, "time", clock)
     monkeypatch.setattr(stream, "asyncio", clock)
     monkeypatch.setitem(rendering._ENVIRONMENT.globals, "utc_now", lambda: "now")
-    for cluster in ("mine", "theirs"):
-        fill(store, cluster)
-        ship(tmp_path / "log", cluster)
-    now = time.time_ns()
-    everybody = store.maintenance.plan(None, now - S, now + 60 * S, "all", "ann")
-    (incident,) = (row for row in store.incidents.page().items if row.cluster == "theirs")
-    theirs = Place(
-        "theirs",
-        PRODUCERS["theirs"],
-        next(row.id for row in store.violations.page().items if row.cluster == "theirs"),
-        incident.id,
-        next(row.id for row in store.reconciliations.page().items if row.cluster == "theirs"),
-        next(row.id for row in store.maintenance.page().items if row.cluster == "theirs"),
-        everybody.id,
-    )
     caches = getattr(request, "param", {})
     told = settings("mine", "theirs", auth={"required": "always"}, **caches)
-    client = Client(create_app(told, store, ProbeLogReader(str(tmp_path / "log"))))
-    limited, _ = store.tokens.create("limited", "operate", now, clusters=["mine"])
-    whole, _ = store.tokens.create("whole", "operate", now)
-    return House(store, client, theirs, limited, whole)
+    shutil.copy(filled.folder / "store.db", tmp_path / "store.db")
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        show(store, "mine", time.time_ns())
+        client = Client(create_app(told, store, ProbeLogReader(str(filled.folder / "log"))))
+        yield House(store, client, filled.theirs, filled.limited, filled.whole)
 
 
 @pytest.mark.parametrize("route", routes())

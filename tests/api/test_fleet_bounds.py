@@ -10,6 +10,7 @@ import pytest
 from api import create_app
 from storage.store import Store
 from tests.api.serving import NOW_NS, Client, ProbeLogFake, lost, settings, view
+from tests.support import stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ NIGHTS = 6
 @pytest.fixture
 def fleet_store(store_url: str) -> Iterator[Store]:
     with Store.connect(store_url, timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         yield store
 
 

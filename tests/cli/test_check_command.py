@@ -11,56 +11,57 @@ import pytest
 
 from simulation.histories.simulator import simulate
 from tests.spark_reconcile.test_history_engine import plain
+from tests.support.command import Ended, canary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CANARY = [sys.executable, "-c", "from canary.cli import main; main()", "check"]
+
+def run(*arguments: str, stdin: bytes = b"") -> Ended:
+    return canary("check", *arguments, stdin=stdin)
 
 
-def run(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*CANARY, *arguments], input=stdin, capture_output=True, timeout=360, check=False)
-
-
-@pytest.fixture
-def bad(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world = simulate(3, inject=["lost-write", "inconsistent-offsets", "G1c", "duplicate"])
-    path = tmp_path / "bad.jsonl"
+    path = tmp_path_factory.mktemp("histories") / "bad.jsonl"
     path.write_bytes(b"".join(orjson.dumps(op) + b"\n" for op in world.history()))
     return path
 
 
-@pytest.fixture
-def good(tmp_path: Path) -> Path:
-    path = tmp_path / "good.jsonl"
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("histories") / "good.jsonl"
     path.write_bytes(b"".join(orjson.dumps(op) + b"\n" for op in simulate(3, faults=False).history()))
     return path
 
 
 def test_a_valid_history_is_said_to_be_and_ends_with_status_0(good: Path) -> None:
     done = run(str(good))
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith(b"VALID")
+    assert done.status == 0, done.out
+    assert done.out.startswith("VALID")
 
 
 def test_the_verdict_comes_first_and_the_first_cases_with_their_operations(bad: Path) -> None:
     done = run(str(bad))
-    assert done.returncode == 1
-    assert done.stdout.startswith(b"NOT VALID: lost-write")
-    assert b"send 0" in done.stdout or b"send 1" in done.stdout
+    assert done.status == 1
+    assert done.out.startswith("NOT VALID: lost-write")
+    assert "send 0" in done.out or "send 1" in done.out
 
 
 def test_json_has_the_promised_shape_from_stdin_too(bad: Path) -> None:
-    verdict = orjson.loads(run(str(bad), "--json").stdout)
+    verdict = orjson.loads(run(str(bad), "--json").out)
     assert set(verdict) == {"valid", "anomalies", "counts", "operations"}
     assert verdict["valid"] is False
     assert verdict["counts"] == {name: len(cases) for name, cases in verdict["anomalies"].items()}
     assert verdict["operations"] == bad.read_bytes().count(b"\n")
-    assert orjson.loads(run("-", "--json", stdin=bad.read_bytes()).stdout) == verdict
+    piped = [sys.executable, "-m", "canary.cli", "check", "-", "--json"]
+    done = subprocess.run(piped, input=bad.read_bytes(), capture_output=True, timeout=360, check=False)
+    assert (done.returncode, orjson.loads(done.stdout), done.stderr) == (1, verdict, b"")
 
 
 def test_extras_come_when_asked_for(bad: Path) -> None:
-    extras = orjson.loads(run(str(bad), "--json", "--extras").stdout)
+    extras = orjson.loads(run(str(bad), "--json", "--extras").out)
     assert extras["worst_realtime_lag"]["lag"] == max(point["lag"] for point in extras["realtime_lag"])
     assert extras["unseen"][-1]["unseen"]
     left = {key: count for key, count in extras["unseen"][-1]["unseen"].items() if count}
@@ -71,20 +72,20 @@ def test_extras_come_when_asked_for(bad: Path) -> None:
 
 def test_what_is_allowed_depends_on_the_options(bad: Path) -> None:
     names = {"poll-skip", "nonmonotonic-poll"}
-    strict = orjson.loads(run(str(bad), "--json", "--no-ww-deps").stdout)
+    strict = orjson.loads(run(str(bad), "--json", "--no-ww-deps").out)
     assert "G0" not in strict["anomalies"]
     assert "G1c" in strict["anomalies"]
     only_skips = simulate(1, inject=["poll-skip"], faults=False).history()
     text = b"".join(orjson.dumps(op) + b"\n" for op in only_skips)
-    assert run("-", "--json", stdin=text).returncode == 1
+    assert run("-", "--json", stdin=text).status == 1
     lenient = run("-", "--json", "--sub-via", "subscribe", stdin=text)
-    assert lenient.returncode == 0
-    assert names & set(orjson.loads(lenient.stdout)["anomalies"])
+    assert lenient.status == 0
+    assert names & set(orjson.loads(lenient.out)["anomalies"])
 
 
 def test_the_page_needs_no_network(bad: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert run(str(bad), "--html", str(page)).returncode == 1
+    assert run(str(bad), "--html", str(page)).status == 1
     text = page.read_text()
     for title in ("Unseen messages over time", "The log of key", "Latency", "G1c, cycle 1"):
         assert title in text
@@ -95,30 +96,30 @@ def test_the_page_needs_no_network(bad: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"{}\n", b"-, line 1: the operation has no index"),
-        (b'{"index":0\n', b"-, line 1: not JSON"),
-        (b"#foo{}", b"-, line 1: unknown tag #foo"),
+        (b"{}\n", "-, line 1: the operation has no index"),
+        (b'{"index":0\n', "-, line 1: not JSON"),
+        (b"#foo{}", "-, line 1: unknown tag #foo"),
     ],
 )
-def test_bad_input_ends_with_status_2_and_one_line(text: bytes, said: bytes) -> None:
+def test_bad_input_ends_with_status_2_and_one_line(text: bytes, said: str) -> None:
     done = run("-", stdin=text)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count(b"\n") == 1
-    assert done.stdout == b""
+    assert done.status == 2
+    assert said in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
 
 
 @pytest.mark.parametrize("arguments", [("missing.jsonl",), ("/",), ("-", "--sub-via", "magic")])
 def test_bad_arguments_end_with_status_2_and_one_line(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stderr.count(b"\n") == 1
+    assert done.status == 2
+    assert done.err.count("\n") == 1
 
 
 def test_an_empty_history_is_not_valid() -> None:
     done = run("-")
-    assert done.returncode == 1
-    assert b"proves nothing" in done.stdout
+    assert done.status == 1
+    assert "proves nothing" in done.out
 
 
 def judged_by(engine: str, history: Path) -> tuple[int, dict[str, Any]]:
@@ -146,19 +147,19 @@ def test_both_engines_say_the_same_and_end_alike(bad: Path, good: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        (b"[{:index 0}]", (), b"line 1: --engine spark reads JSON Lines only"),
-        (b"", ("--extras",), b"--engine spark gives neither --extras nor --html"),
-        (None, (), b"No such file"),
+        (b"[{:index 0}]", (), "line 1: --engine spark reads JSON Lines only"),
+        (b"", ("--extras",), "--engine spark gives neither --extras nor --html"),
+        (None, (), "No such file"),
     ],
 )
 def test_what_spark_cannot_read_or_give_ends_with_status_2_and_one_line(
-    tmp_path: Path, text: bytes | None, arguments: tuple[str, ...], said: bytes
+    tmp_path: Path, text: bytes | None, arguments: tuple[str, ...], said: str
 ) -> None:
     path = tmp_path / "h"
     if text is not None:
         path.write_bytes(text)
     done = run(str(path), "--engine", "spark", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count(b"\n") == 1
-    assert done.stdout == b""
+    assert done.status == 2
+    assert said in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from storage.store import Store
+from tests.support import stores
 from tests.support.command import canary
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def test_an_export_needs_a_violation_or_a_time_and_says_so(place: Path) -> None:
 
 def test_a_decommissioned_cluster_is_forgotten(place: Path) -> None:
     with store_of(place) as store:
-        store.upgrade()
+        stores.upgrade(store)
         for cluster in ("prod", "old"):
             store.views.save(cluster, "canary-0", time.time_ns(), b"{}")
         done = run(place, "forget", "old")

@@ -19,6 +19,7 @@ from canary.settings.notify.receivers import ReceiverSettings
 from storage.store import Store
 from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import lost
+from tests.support import stores
 from tests.support.receiving import Answer, Receiving, receiving
 from tests.support.waiting import until
 
@@ -33,7 +34,7 @@ SECRET = "a-key-that-nobody-may-see"  # noqa: S105  # a test's
 @pytest.fixture(name="store")
 def _store(store_url: str) -> Iterator[Store]:
     with Store.connect(store_url, timeout=60) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 

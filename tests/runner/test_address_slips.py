@@ -16,6 +16,7 @@ from canary.settings import load
 from canary.watching.sampler import Watcher
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.process import START_S
 from tests.support.waiting import until
 
@@ -34,7 +35,7 @@ TOPIC = "slipped"
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
-        opened.upgrade()
+        stores.upgrade(opened)
         yield opened
 
 

@@ -10,6 +10,7 @@ from canary.anomalies.violation import Violation
 from canary.runner.publishing.flusher import Flusher
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.contexts import context
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ TOPIC = "durability-canary-drill"
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
-        opened.upgrade()
+        stores.upgrade(opened)
         yield opened
 
 

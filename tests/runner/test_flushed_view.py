@@ -25,6 +25,7 @@ from canary.runner.publishing.troubles import Trouble, blindness
 from canary.threads.ports import SteadyClock
 from storage.store import Store, StoreError
 from storage.store.values import TopologyFilter, ViolationFilter
+from tests.support import stores
 from tests.support.contexts import context
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
     judged_ns = time.time_ns() - 3 * 10**9
     shown = Published(now_ns=1, judged_ns=judged_ns, measurements=(Measurement("canary_leader_epoch", ("t", "0"), 3),))
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         kafka = {"bootstrap.servers": "127.0.0.1:1", "ssl.ca.location": "ca.pem"}
         shared = context(store, "prod", "canary-1", shard="1/3", kafka=kafka, reconcile="0 3 * * *")
         flusher = Flusher(shared, latest=lambda: shown)
@@ -67,7 +68,7 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
 def test_no_view_hides_what_was_forgotten_before_that_is_durable(tmp_path: Path) -> None:
     shown = Published(now_ns=1, judged_ns=time.time_ns(), ordinal=7)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         flusher = Flusher(context(store, "prod", "canary-1"), latest=lambda: shown)
         flusher.withheld = 7
         assert flusher.flush()
@@ -86,7 +87,7 @@ def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_sta
     monkeypatch.setattr(clock, "_offset", clock._offset - set_s * 10**9)
     shown = Published(now_ns=1, judged_ns=clock.now_ns())
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         assert Flusher(context(store, "prod", "canary-1", clock=clock), latest=lambda: shown).flush()
         (row,) = store.views.all()
     for at_ns in (row.at_ns, orjson.loads(row.view)["told_ns"]):
@@ -142,7 +143,7 @@ class Watching:
 def watching(tmp_path: Path) -> Iterator[Watching]:
     """Both partitions have no leader; this is reported; and another cluster has a condition of the same kind."""
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         watching = Watching(store)
         watching.begin(Tracker())
         watching.rounds(10)
@@ -243,7 +244,7 @@ def flusher_of(store: Store) -> Flusher:
 def test_what_keeps_a_runner_from_judging_is_shown_and_said_once_and_taken_back(tmp_path: Path) -> None:
     said = "runner canary-0 cannot judge: the ledger /l cannot be written: No space"
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         flusher = flusher_of(store)
         told = flushed(flusher, {"ledger /l": None, "auditor": None})
         assert told["measurements"] == [
@@ -268,7 +269,7 @@ def test_what_keeps_a_runner_from_judging_is_shown_and_said_once_and_taken_back(
 
 def test_what_a_predecessor_could_not_take_back_is_ended_and_what_others_said_is_not(tmp_path: Path) -> None:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         store.violations.record(
             "prod", [blindness("canary-00", {"queue": LEDGER}, 7), blindness("canary-0", {"queue": LEDGER}, 8)]
         )
@@ -290,7 +291,7 @@ def test_a_violation_is_written_at_once_and_if_the_store_was_away_with_the_next_
     monkeypatch.setattr(flush, "_INTERVAL_S", interval_s)
     shown = Published(now_ns=1, judged_ns=time.time_ns())
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         flusher = Flusher(context(store, "prod", "canary-0"), latest=lambda: shown)
         viewed, recorded, refusals = threading.Event(), threading.Event(), iter(range(away))
         record, save = store.violations.record, store.views.save
@@ -373,7 +374,7 @@ def loss_at(offset: int) -> Violation:
 @pytest.fixture
 def filing(tmp_path: Path) -> Iterator[Filing]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         yield Filing(tmp_path / "store.db", store)
 
 

@@ -10,6 +10,7 @@ from canary.runner.publishing.flusher import Flusher
 from storage.ledger import Ledger
 from storage.store import Store
 from storage.store.values import ViolationCount
+from tests.support import stores
 from tests.support.contexts import context
 from tests.support.massive import MANY, Massive, cut, knowing
 from tests.support.steps import steps
@@ -55,7 +56,7 @@ def test_ten_million_lost_at_once_are_told_after_a_kill_and_counted_once(tmp_pat
         directory = tmp_path / str(n)
         cut_before_it_was_flushed(directory, n)
         with Store.connect(f"sqlite:///{directory}/store.db", timeout=5) as store:
-            store.upgrade()
+            stores.upgrade(store)
             work.append(steps(lambda directory=directory, store=store: replay(directory, store)))  # type: ignore[misc]
             replay(directory, store)  # killed once more, before the next snapshot
             lost = [(row.offset, row.last_offset) for row in store.violations.page().items if row.kind == "lost-write"]

@@ -31,6 +31,7 @@ from storage.ledger.files import Disk
 from storage.ledger.segment import segment_number, segment_paths
 from storage.store import Store, StoreError
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.contexts import context
 from tests.support.disk import disk_with
 from tests.support.seeds import cases
@@ -185,7 +186,7 @@ def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_sai
 ) -> None:
     url, backup = f"sqlite:///{tmp_path}/store.db", tmp_path / "backup.db"
     with Store.connect(url, timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
-        store.upgrade()
+        stores.upgrade(store)
         run = Run(tmp_path / "ledger", store)
         home = store.identities.installation(None)
         run.take(ledger, f.RunnerStarted(END_NS, "r", "1", home), f.Tick(2 * END_NS))
@@ -220,7 +221,7 @@ def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_sai
 def test_a_ledger_that_was_put_back_gives_no_number_of_a_segment_again(tmp_path: Path) -> None:
     directory, backup = tmp_path / "ledger", tmp_path / "backup"
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         with Ledger(directory) as ledger:
             run = Run(directory, store)
             run.take(ledger, f.Tick(END_NS))
@@ -246,7 +247,7 @@ def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(
         raise StoreError("away")
 
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
-        store.upgrade()
+        stores.upgrade(store)
         run = Run(tmp_path / "ledger", store)
         run.take(ledger, f.Tick(2 * END_NS))
         with monkeypatch.context() as patched:
@@ -313,7 +314,7 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
     monkeypatch.setattr(connection, "cluster_id", lambda _: "cluster")
     monkeypatch.setattr(ClusterRunner, "_probe_one", probes)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
         until(lambda: seen or not runner.alive, 60, "probing begins")
@@ -336,7 +337,7 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
     with Ledger(tmp_path / "c" / "r") as ledger:
         ledger.seal(snapshot.seal(tracker, []))
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         store.views.save("c", "r", 1, b'{"ordinal": 7}')
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
@@ -349,7 +350,7 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
 def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "holder").write_bytes(b"\xff\xfe\x00")
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0) as store:
-        store.upgrade()
+        stores.upgrade(store)
         holder = lease.claim(context(store), tmp_path)
     assert (tmp_path / "holder").read_text() == holder
 
@@ -395,7 +396,7 @@ class World:
             Store.connect(f"sqlite:///{directory}/store.db", timeout=0) as store,
             Ledger(directory / "ledger") as ledger,
         ):
-            store.upgrade()
+            stores.upgrade(store)
             recovery = ledger.recover()
             tracker = snapshot.unseal(recovery.state).tracker
             for batch in recovery.facts:

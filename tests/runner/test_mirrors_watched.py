@@ -14,6 +14,7 @@ from canary.runner.cluster.connection import Connection
 from canary.runner.watching.mirrors import Mirrors
 from canary.settings import Settings
 from storage.store import Store, StoreError
+from tests.support import stores
 from tests.support.contexts import context
 from tests.support.heard import Heard
 
@@ -47,7 +48,7 @@ def test_open_gaps_are_remembered_by_the_next_process_once_the_store_answers(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.connect(store_url, timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         said = []
         for copied, topic in (((0, 3, 5, 8), "probes"), ((0, 8), "others")):
             mirror = gap(*copied, topic=topic)

@@ -9,6 +9,7 @@ from canary.runner.cluster.cluster import ClusterRunner
 from canary.runner.cluster.memory import probed
 from canary.settings import load
 from storage.store import Store
+from tests.support import stores
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_a_cluster_that_never_answered_has_series_at_0_and_says_what_it_waits_fo
     monkeypatch.setattr(connection, "cluster_id", no_answer)
     monkeypatch.setattr(connection, "_PATIENCE_S", 0.01)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         configured = settings(tmp_path, ALL)
         runner = ClusterRunner(configured, configured.clusters[0], store)
         runner.start()

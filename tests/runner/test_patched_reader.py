@@ -21,6 +21,7 @@ from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.process import START_S
 from tests.support.waiting import BUSY, until
 
@@ -214,7 +215,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
-        opened.upgrade()
+        stores.upgrade(opened)
         yield opened
 
 

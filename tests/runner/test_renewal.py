@@ -13,6 +13,7 @@ from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.readers import Reading
 from canary.runner.cluster.workloads import TopicProbes, start_positions
 from storage.store import Store, StoreError
+from tests.support import stores
 from tests.support.contexts import context
 from tests.support.recording import Recording
 
@@ -69,7 +70,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     inbox, writer, tail = Recording(), Everybody(), Everybody()
     make: Any = lambda *_: writer  # noqa: E731
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         shared = context(store, inbox=inbox, topic={"name": TOPIC})
         identities = Identities(shared, ("a" * 32, "id"), TOPIC, "idempotent", None)
         probes = TopicProbes(shared, TOPIC, make=make, readings=BOTH, sending=True, may_start=lambda *_: True)

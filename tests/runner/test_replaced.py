@@ -14,6 +14,7 @@ from canary.runner.cluster.cluster import ClusterRunner
 from canary.settings import load
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.process import START_S
 from tests.support.waiting import until
 
@@ -36,7 +37,7 @@ WITHIN_S = 10.0
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
-        opened.upgrade()
+        stores.upgrade(opened)
         yield opened
 
 

@@ -42,6 +42,7 @@ from storage.ledger.files import Disk
 from storage.store import Store
 from storage.store.repositories.leases import runner_lease
 from storage.store.values import Lease, ViolationFilter
+from tests.support import stores
 from tests.support.contexts import context
 from tests.support.disk import small_disk
 from tests.support.waiting import until
@@ -272,7 +273,7 @@ def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run
     monkeypatch.setattr("canary.runner.cluster.cluster.Ledger", scarce)
     process = in_background(lambda: run.run(both, stopping), "process")
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-        store.upgrade()
+        stores.upgrade(store)
         until(lambda: {view.cluster for view in store.views.all()} == {"prod", "other"}, 30, "both are looked at")
     stopping.set()
     process.join(60)
@@ -313,7 +314,7 @@ def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durab
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-        store.upgrade()
+        stores.upgrade(store)
         runner = ClusterRunner(settings, settings.clusters[0], store)
         monkeypatch.setattr("storage.ledger.files.Disk.append", fails)
         runner.start()
@@ -331,7 +332,7 @@ def test_a_runner_whose_lease_is_taken_ends_though_its_cluster_does_not_answer(s
     """Else it would show its blindness in the place of what its successor sees, for as long as it is cut off."""
     lease = runner_lease("prod", "canary-0")
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-        store.upgrade()
+        stores.upgrade(store)
         runner = ClusterRunner(settings, settings.clusters[0], store)
         runner.start()
         try:
@@ -356,7 +357,7 @@ def test_a_start_on_a_full_disk_says_so_and_goes_on_when_there_is_room(settings:
         settings = settings.model_copy(update={"ledger": full})
         disk.fill()
         with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-            store.upgrade()
+            stores.upgrade(store)
             runner = ClusterRunner(settings, settings.clusters[0], store)
             runner.start()
             until(lambda: open_blindness(store) or not runner.alive, 30, "it is said")
@@ -383,7 +384,7 @@ def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it
     monkeypatch.setattr(cluster, "FactQueue", partial(FactQueue, pause_at=2))
     monkeypatch.setattr(supervising, "CROWDED_S", 0.0)
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-        store.upgrade()
+        stores.upgrade(store)
 
         def shown() -> tuple[int, int]:
             """When the judge came on, and when the process spoke, as the store has it."""

@@ -14,6 +14,7 @@ from spark_reconcile.report.comparison import UNEXPLAINED, compare
 from spark_reconcile.report.output import VERDICT_SCHEMA
 from spark_reconcile.report.page import _PLACE, with_section
 from storage.store import Store
+from tests.support import stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ BOUNDS = [
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 

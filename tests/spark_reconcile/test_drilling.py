@@ -13,6 +13,7 @@ from canary.settings import ClusterSettings
 from spark_reconcile.nightly import drilling
 from spark_reconcile.nightly.drilling import Drilling
 from storage.store import Store
+from tests.support import stores
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ OTHER = ClusterSettings.model_validate({"name": "other"})
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as opened:
-        opened.upgrade()
+        stores.upgrade(opened)
         yield opened
 
 

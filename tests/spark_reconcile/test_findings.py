@@ -15,6 +15,7 @@ from simulation.histories.retelling import one_by_one
 from spark_reconcile.report import findings
 from spark_reconcile.report.output import CASE_SCHEMA, TABLE_SCHEMA
 from storage.store import Store
+from tests.support import stores
 from tests.support.bench import Bench
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_a_loss_weighs_at_night_what_it_weighs_online_and_is_counted_once(
     assert keys(again) == keys(said)
     assert {(one.severity, one.mode) for one in (*said, *again)} == {(severity, mode)}
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
-        store.upgrade()
+        stores.upgrade(store)
         assert store.violations.record("c", said) == sum(one.count for one in said) == 4
         assert store.violations.record("c", again) == 0
         assert {(row.kind, row.severity): row.total for row in store.violations.counts()} == {

@@ -89,7 +89,7 @@ def compare(
 
 
 def test_arbitrary_histories_are_judged_alike(tmp_path: Path) -> None:
-    for seed in cases("histories for Spark", 120):
+    for seed in cases("histories for Spark", 40):
         random = seeded(seed)
         history = wild_history(random)
         stretch, buckets = random.randint(50, 3000), random.randint(1, 5)
@@ -97,7 +97,7 @@ def test_arbitrary_histories_are_judged_alike(tmp_path: Path) -> None:
 
 
 def test_broken_lives_are_judged_alike(tmp_path: Path) -> None:
-    for seed in cases("lives for Spark", 12):
+    for seed in cases("lives for Spark", 6):
         history = simulate(seed, inject=seeded(seed).sample(sorted(INJECTIONS), 4)).history()
         compare(history, tmp_path / "h", Inline(), stretch=7_000, buckets=3)
 
@@ -117,7 +117,7 @@ def test_spark_itself_judges_alike(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_is_said_of_the_same_line(tmp_path: Path) -> None:
-    for seed in cases("histories with a wrong line", 40):
+    for seed in cases("histories with a wrong line", 20):
         what_is_wrong_is_said_of_the_same_line(seed, tmp_path / "h")
 
 

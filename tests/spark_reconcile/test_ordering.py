@@ -89,7 +89,7 @@ def test_circles_are_those_of_the_recorded_history(
     monkeypatch.setattr(ranges, "TARGET_ROWS", 8)
     found = [
         circles_of(night, history, written(night, small_groups, name=f"{number}"))
-        for number, (night, history) in enumerate(map(interleaved, cases("nights of transactions", 60)))
+        for number, (night, history) in enumerate(map(interleaved, cases("nights of transactions", 20)))
     ]
     assert any(found)
     assert not all(found)

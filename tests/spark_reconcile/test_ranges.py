@@ -83,10 +83,11 @@ def test_a_large_file_of_the_probe_log_has_row_groups_of_one_partition_each(
 def test_a_second_look_reads_the_row_groups_it_needs_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reconcile_data, "EACH", 3)
     monkeypatch.setattr(reconcile_data, "GROUP_ROWS", 256)
     monkeypatch.setattr(reconcile_data, "FILE_ROWS", 2048)
     monkeypatch.setattr(ranges, "TARGET_ROWS", 2048)
-    planted = reconcile_data.generate(tmp_path, 96_000, levels=2, polls=True)
+    planted = reconcile_data.generate(tmp_path, 36_000, levels=2, polls=True)
     read = [0, 0]
 
     def counted(part: ranges.Range, *more: Any) -> ranges.Range:
@@ -108,10 +109,11 @@ def scattered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict
     """Write a night in no order at all, over several files, of which every row is to be spread first."""
     for name in ("MIXED", "NO_MATTER"):
         monkeypatch.setattr(ranges, name, 0)
-    monkeypatch.setattr(reconcile_data, "FILE_ROWS", 40_000)
-    monkeypatch.setattr(tasks, "TARGET_ROWS", 30_000)
+    monkeypatch.setattr(reconcile_data, "EACH", 3)
+    monkeypatch.setattr(reconcile_data, "FILE_ROWS", 15_000)
+    monkeypatch.setattr(tasks, "TARGET_ROWS", 11_000)
     monkeypatch.setattr(sources, "WIDTH", 2048)
-    planted = reconcile_data.generate(folder / "sorted", 96_000, levels=2, polls=True)
+    planted = reconcile_data.generate(folder / "sorted", 36_000, levels=2, polls=True)
     reconcile_data.scatter(folder / "sorted", folder / "any")
     return folder / "any", planted
 

@@ -22,10 +22,11 @@ from spark_reconcile.nightly.scheduler import Scheduler, due, leadership, lease_
 from storage.store import Store, StoreError
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
-from tests.support import waiting
+from tests.support import stores, waiting
+from tests.support.scheduling import light_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from canary.settings import Settings
@@ -58,7 +59,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def store(settings: Settings) -> Iterator[Store]:
     with Store.connect(settings.store.url.get_secret_value(), timeout=5) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 
@@ -110,14 +111,22 @@ def turns(store: Store) -> int:
     return 0
 
 
-def finishes(settings: Settings) -> str:
-    return FINISHES.format(url=settings.store.url.get_secret_value(), root=os.getcwd())  # noqa: PTH109  # a string
+@pytest.fixture
+def finishes(store: Store) -> Iterator[str]:
+    """A child that finishes what it is given."""
+
+    def finish(named: Mapping[str, str]) -> None:
+        ours = named["--reconciliation"], named["--holder"]
+        store.reconciliations.finish(*ours, time.time_ns(), verdicts={"survived": 1})
+
+    with light_child(finish) as program:
+        yield program
 
 
 def test_a_request_is_done_within_seconds(
     settings: Settings, store: Store, running: Callable[..., threading.Event]
 ) -> None:
-    running(finishes(settings))
+    running(FINISHES.format(url=settings.store.url.get_secret_value(), root=os.getcwd()))  # noqa: PTH109  # a string
     store.reconciliations.request("c", "api", time.time_ns())
     row = until(lambda: next(iter(store.reconciliations.page("c", "succeeded").items), None))
     assert row.verdicts == {"survived": 1}
@@ -147,25 +156,25 @@ def test_stopping_ends_a_child_and_all_it_started(
 
 
 def test_what_a_dead_scheduler_left_running_is_done_by_who_leads_next(
-    settings: Settings, store: Store, running: Callable[..., threading.Event]
+    store: Store, finishes: str, running: Callable[..., threading.Event]
 ) -> None:
     asked = store.reconciliations.request("c", "api", time.time_ns())
     store.reconciliations.claim("dead", time.time_ns())
-    running(finishes(settings))
+    running(finishes)
     row = until(lambda: next(iter(store.reconciliations.page("c", "succeeded").items), None))
     assert (row.id, row.interrupted) == (asked.id, 1)
     assert len(store.reconciliations.page("c").items) == 1
 
 
 def test_what_ends_every_process_that_runs_it_has_failed_in_the_end(
-    settings: Settings, store: Store, running: Callable[..., threading.Event]
+    store: Store, finishes: str, running: Callable[..., threading.Event]
 ) -> None:
     asked = store.reconciliations.request("c", "api", time.time_ns())
     for turn in range(TRIES - 1):
         store.reconciliations.claim(f"dead {turn}", time.time_ns())
         assert store.reconciliations.abandon("heir", time.time_ns()) == 1
     store.reconciliations.claim("dead", time.time_ns())
-    running(finishes(settings))
+    running(finishes)
     row = until(lambda: next(iter(store.reconciliations.page("c", "failed").items), None))
     assert row.id == asked.id
     assert row.error == f"it was begun {TRIES} times, and at last: the process that ran it ended"
@@ -185,25 +194,25 @@ def refuses_once(call: Callable[..., Any], failed: list[object], *, after: bool)
 
 
 def test_a_claim_whose_answer_was_lost_is_done_all_the_same(
-    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+    store: Store, finishes: str, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost: list[object] = []
     monkeypatch.setattr(store.reconciliations, "claim", refuses_once(store.reconciliations.claim, lost, after=True))
     store.reconciliations.request("c", "schedule", time.time_ns())
-    running(finishes(settings))
+    running(finishes)
     until(lambda: store.reconciliations.page("c", "succeeded").items)
     assert lost
 
 
 def test_what_cannot_be_deleted_keeps_no_night_from_being_done(
-    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+    store: Store, finishes: str, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise StoreError("a lock is held")
 
     monkeypatch.setattr(store.retention, "purge", refuse)
     store.reconciliations.request("c", "schedule", time.time_ns())
-    running(finishes(settings))
+    running(finishes)
     until(lambda: store.reconciliations.page("c", "succeeded").items)
 
 
@@ -223,20 +232,20 @@ def test_the_first_hour_of_a_cluster_is_not_missed_because_the_store_did_not_ans
 
 
 def test_a_missed_night_is_made_up_for_at_the_start(
-    settings: Settings, store: Store, running: Callable[..., threading.Event]
+    store: Store, finishes: str, running: Callable[..., threading.Event]
 ) -> None:
     before = time.time_ns() - 25 * HOUR * 10**9
     made = store.reconciliations.request("c", "schedule", before)
     store.reconciliations.claim("x", before)
     store.reconciliations.finish(made.id, "x", before)
-    running(finishes(settings))
+    running(finishes)
     until(lambda: len(store.reconciliations.page("c", "succeeded").items) == 2)
 
 
 def test_a_new_canary_does_not_reconcile_before_its_hour(
-    settings: Settings, store: Store, running: Callable[..., threading.Event]
+    store: Store, finishes: str, running: Callable[..., threading.Event]
 ) -> None:
-    running(finishes(settings))
+    running(finishes)
     first = until(lambda: turns(store))
     until(lambda: turns(store) >= first + 3)  # two whole ticks in which nothing must happen
     assert not store.reconciliations.page("c").items
@@ -256,15 +265,15 @@ done.touch()
 
 
 def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation_reads(
-    settings: Settings,
     store: Store,
+    finishes: str,
     running: Callable[..., threading.Event],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(schedule, "COMPACT_S", 0.2)
     reads, merges, read, merged = (tmp_path / name for name in ("reads", "merges", "read", "merged"))
-    reconciles = WAITS.format(paths=[str(reads), str(merges), str(read)]) + finishes(settings)
+    reconciles = WAITS.format(paths=[str(reads), str(merges), str(read)]) + finishes
     running(reconciles, WAITS.format(paths=[str(merges), str(reads), str(merged)]))
     until(merges.exists)
     store.reconciliations.request("c", "api", time.time_ns())
@@ -276,13 +285,13 @@ def test_small_files_are_merged_again_and_again_but_never_while_a_reconciliation
 
 
 def test_what_is_beyond_the_stores_retention_is_deleted_at_the_start_and_again(
-    settings: Settings, store: Store, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
+    store: Store, finishes: str, running: Callable[..., threading.Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule, "PURGE_S", 0.2)
     long_ago, lately = (datetime.now(UTC) - timedelta(days=days) for days in (401, 399))
     for when in (lately, long_ago):
         done(store, when, "no broker")
-    running(finishes(settings))
+    running(finishes)
     until(lambda: len(store.reconciliations.page("c", "failed").items) == 1)
     done(store, long_ago, "no broker")
     until(lambda: len(store.reconciliations.page("c", "failed").items) == 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from contextlib import contextmanager
@@ -20,29 +19,20 @@ from storage.probe_log.compacting import compact
 from storage.store import Store
 from storage.store.values import Held, Lease
 from tests.spark_reconcile.test_schedule import until
-from tests.support.scheduling import at_work
+from tests.support import stores
+from tests.support.scheduling import at_work, light_child
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 HOUR_NS = 3600 * 10**9
-RECONCILES = """
-import sys, time
-sys.path.insert(0, {root!r})
-from storage.store import Store
-named = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-ours = named["--reconciliation"], named["--holder"]
-with Store.connect({url!r}, timeout=60) as store:
-    known = named["--cluster"] in {clusters!r}
-    store.reconciliations.finish(*ours, time.time_ns(), error=None if known else "not in the settings", report={name!r})
-"""
 
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     with Store.connect(store_url, timeout=60) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected
 
 
@@ -55,10 +45,17 @@ def scheduler(folder: Path, url: str, name: str, *clusters: str) -> Iterator[Non
         + "".join(f"  - {{name: {one}, kafka: {{bootstrap.servers: '127.0.0.1:9'}}}}\n" for one in clusters)
         + "schedule: {reconcile: '0 3 * * *'}\n"
     )
-    program = RECONCILES.format(root=os.getcwd(), url=url, clusters=clusters, name=name)  # noqa: PTH109  # a string
-    command = [sys.executable, "-c", program]
-    with Store.connect(url, timeout=60) as store, at_work(Scheduler(load(config, {}), store, (), command)):
-        yield
+    with Store.connect(url, timeout=60) as store:
+
+        def reconcile(named: Mapping[str, str]) -> None:
+            ours = named["--reconciliation"], named["--holder"]
+            error = None if named["--cluster"] in clusters else "not in the settings"
+            store.reconciliations.finish(*ours, time.time_ns(), error=error, report=name)
+
+        with light_child(reconcile) as program:
+            command = [sys.executable, "-c", program]
+            with at_work(Scheduler(load(config, {}), store, (), command)):
+                yield
 
 
 def succeeded(store: Store, *clusters: str) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from storage.store import Store
+from tests.support import stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,5 +15,5 @@ if TYPE_CHECKING:
 def store(store_url: str) -> Iterator[Store]:
     """A migrated store."""
     with Store.connect(store_url, timeout=60) as connected:
-        connected.upgrade()
+        stores.upgrade(connected)
         yield connected

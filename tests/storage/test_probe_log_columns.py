@@ -19,6 +19,7 @@ from storage.probe_log.columns import numbered
 from storage.probe_log.converting import convert
 from storage.probe_log.incarnations import SAMPLES, first_told
 from tests.storage.plain_conversion import plainly
+from tests.support.seeds import examples
 
 if TYPE_CHECKING:
     from random import Random
@@ -89,7 +90,7 @@ class Life:
         return kind(at_ns, *made.get(kind, transaction))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 60), min_size=1, max_size=4), st.integers(1, 70))
 def test_columns_say_what_the_facts_say_one_by_one(seed: int, lengths: list[int], size: int) -> None:
     life = Life(seeded(seed))

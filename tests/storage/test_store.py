@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from canary.drills.rig.postgres import Postgres
 
 
-def test_the_migrations_make_exactly_the_models_tables(store: Store) -> None:
-    with store._database.reading() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-    assert store.current() == newest()
-    store.upgrade()
+def test_the_migrations_make_exactly_the_models_tables(store_url: str) -> None:
+    with Store.connect(store_url, timeout=60) as store:
+        store.upgrade()
+        with store._database.reading() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        assert store.current() == newest()
+        store.upgrade()
 
 
 def migrated(url: str) -> str | None:

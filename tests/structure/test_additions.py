@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.prefork import Prefork
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent.parent
 PARTS = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards", "deploy", "docs")
@@ -16,10 +20,12 @@ PARTS = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dash
 
 @dataclass(slots=True)
 class Tree:
-    """A copy of the product, and which of its files were edited by hand."""
+    """A copy of the product, and which of its files were edited by hand, or made by the code."""
 
     root: Path
+    prefork: Prefork
     edited: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
 
     def insert(self, path: str, before: str, text: str) -> None:
         """Put text in front of the only place where ``before`` stands in a file."""
@@ -37,27 +43,51 @@ class Tree:
 
     def python(self, *arguments: str) -> str:
         """Return what Python prints in the copy."""
-        command = [sys.executable, *arguments]
-        ran = subprocess.run(
-            command, cwd=self.root, env={"PYTHONPATH": str(self.root)}, capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
+        status, printed = self.prefork.run(*arguments, folder=self.root)
+        self.made |= {line for line in printed.splitlines() if (self.root / line).is_file()}
+        assert status == 0, printed
+        return printed
 
     def generate(self) -> set[str]:
         """Let the code make its files; return those that it changed."""
         return set(self.python("-m", "dashboards").split())
+
+    def restore(self) -> None:
+        """Undo what was edited and made."""
+        for path in self.edited | self.made:
+            if (ROOT / path).exists():
+                shutil.copy2(ROOT / path, self.root / path)
+            else:
+                (self.root / path).unlink()
+            edited = self.root / path  # what is compiled is told from its source by second and size only
+            for compiled in edited.parent.glob(f"__pycache__/{edited.stem}.*"):
+                compiled.unlink()
 
     def read(self, path: str) -> str:
         """Return what a file of the copy holds."""
         return (self.root / path).read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
+@pytest.fixture(scope="module")
+def prefork() -> Iterator[Prefork]:
+    with Prefork() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def copied(prefork: Prefork, tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    """Copy the tree, once: each test leaves it as it was. What is compiled comes along, as far as there is any."""
+    root = tmp_path_factory.mktemp("tree")
     for part in PARTS:
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "screenshots"))
-    return Tree(tmp_path)
+        shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("screenshots"))
+    return Tree(root, prefork)
+
+
+@pytest.fixture
+def tree(copied: Tree) -> Iterator[Tree]:
+    tree = Tree(copied.root, copied.prefork)
+    yield tree
+    tree.restore()
 
 
 def test_a_copy_makes_the_files_that_are_checked_in(tree: Tree) -> None:

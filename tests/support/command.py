@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import io
 import logging as std_logging
+import sys
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
@@ -25,10 +26,11 @@ class Ended(NamedTuple):
     err: str
 
 
-def canary(*words: object) -> Ended:
+def canary(*words: object, stdin: bytes = b"") -> Ended:
     """Run ``canary WORDS`` up to its exit status."""
     out, err = io.TextIOWrapper(io.BytesIO()), io.TextIOWrapper(io.BytesIO())
-    with logging_as_before(), redirect_stdout(out), redirect_stderr(err):
+    given = patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    with logging_as_before(), given, redirect_stdout(out), redirect_stderr(err):
         try:
             contextvars.copy_context().run(main, [str(word) for word in words])
         except SystemExit as ended:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socketserver
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.support.families import kill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from spark_reconcile.nightly.scheduler import Scheduler
@@ -39,6 +41,41 @@ def at_work(scheduler: Scheduler) -> Iterator[None]:
         stopping.set()
         thread.join(60)
         assert not thread.is_alive()
+
+
+_ASKS = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as asked:
+    asked.connect({address!r})
+    asked.sendall("\\0".join(sys.argv[1:]).encode())
+    asked.shutdown(socket.SHUT_WR)
+    assert asked.recv(1), "it was not done"
+"""
+
+
+@contextmanager
+def light_child(work: Callable[[Mapping[str, str]], None]) -> Iterator[str]:
+    """Yield a program that lets ``work`` be done in this process with the options it is given, and ends.
+
+    A child that imported the store to write a row would cost twenty times as much CPU.
+    """
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            words = self.rfile.read().decode().split("\0")
+            work(dict(zip(words[::2], words[1::2], strict=True)))
+            self.wfile.write(b"1")
+
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"{folder}/socket"  # the path of a test's folder may be too long for one
+        with socketserver.ThreadingUnixStreamServer(address, Handler) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield _ASKS.format(address=address)
+            finally:
+                server.shutdown()
+                thread.join(60)
 
 
 @contextmanager

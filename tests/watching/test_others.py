@@ -11,6 +11,7 @@ from canary.watching.other_topics import OtherTopics
 from canary.watching.selection import Selection
 from storage.store import Store
 from storage.store.values import TopologyFilter
+from tests.support import stores
 from tests.support.metadata import Rounds, metadata
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def test_only_what_was_selected_is_watched() -> None:
 def test_a_round_of_ten_thousand_partitions_costs_little_and_stores_changes_only(tmp_path: Path) -> None:
     topics = {f"topic-{number}": 100 for number in range(100)}
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         a_round = Rounds(store, "topic-0")
         first = a_round(metadata(topics))
         assert first.rows == 10_000

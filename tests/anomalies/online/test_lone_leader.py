@@ -9,6 +9,7 @@ from canary import facts as f
 from simulation.histories.retelling import one_by_one
 from storage.store import Store
 from storage.store.values import ViolationFilter
+from tests.support import stores
 from tests.support.bench import TOPIC, Bench
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Led(Bench):
 
 def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Path) -> None:
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
-        store.upgrade()
+        stores.upgrade(store)
         b = Led(store=store)
         b.fold(f.TopicConfigured(b.now_ns, TOPIC, -1, -1, "delete", 1))
         b.write(50)
