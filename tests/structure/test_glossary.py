@@ -32,7 +32,7 @@ PLAIN = frozenset(
     """.split()  # noqa: SIM905  # a list of words reads better
 )
 """Module names that are everyday words, or Kafka's."""
-STORIES = "canary.drills."
+STORIES = ("canary.drills.", "simulation")
 
 
 def terms() -> set[str]:
