@@ -42,19 +42,22 @@ class Mend:
 _UNBOUNDED: Final = (
     Edit(
         "canary/runner/publishing/inbox.py",
-        "            self._room.wait_for(lambda: self._pending < self._bound or self._released)\n",
-        "",
+        "FactQueue.put",
+        "self._room.wait_for(lambda: self._pending < self._bound or self._released)",
+        "pass",
     ),
     Edit(
         "canary/runner/publishing/inbox.py",
-        "if self._pending >= self._pause_at and self._crowded is None:",
-        "if False:",
+        "FactQueue.put",
+        "self._pending >= self._pause_at and self._crowded is None",
+        "False",
     ),
 )
 """The queue before the judge grows without end."""
 
 _ITS_OWN_CLOCK: Final = Edit(
     "canary/runner/publishing/flusher.py",
+    "Flusher._write_view",
     "at_ns = shown.judged_ns + set_ns",
     "at_ns = now_ns + set_ns",
 )
@@ -68,14 +71,16 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "storage/ledger/writing.py",
-                "            self._failed(error)\n"
-                '            raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}")',
-                "            raise  #",
+                "Ledger.sealed",
+                "self._failed(error)\n"
+                'raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error',
+                "raise",
             ),
             Edit(
                 "canary/runner/supervision/supervisor.py",
-                "                if part.alive:\n",
-                "                if part.alive or not isinstance(part, RereadWorker | Scrubber | Watcher):\n",
+                "Supervisor.look",
+                "if part.alive: ...",
+                "if part.alive or not isinstance(part, RereadWorker | Scrubber | Watcher): ...",
             ),
             _ITS_OWN_CLOCK,
             *_UNBOUNDED,
@@ -88,12 +93,11 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "canary/runner/publishing/judge.py",
-                "                self.blocked = str(error)\n"
-                "                self._inbox.halt(halted=True)\n"
-                "                self._show()  # meanwhile, with the number of facts that wait\n",
-                "",
+                "Judge._judge",
+                "self.blocked = str(error)\nself._inbox.halt(halted=True)\nself._show()",
+                "pass",
             ),
-            Edit("canary/runner/publishing/judge.py", "        return self._ledger.failing\n", "        return None\n"),
+            Edit("canary/runner/publishing/judge.py", "Judge.failing", "return self._ledger.failing", "return None"),
             _ITS_OWN_CLOCK,
             *_UNBOUNDED,
         ),
@@ -105,17 +109,19 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "storage/ledger/segment.py",
-                "    if frame_at(data, position) is None and (end := spoiled_snapshot(data)) is not None:\n"
-                '        position, spoiled = end, f"{path.name}: its snapshot is damaged"\n',
-                "",
+                "scan_segment",
+                "frame_at(data, position) is None and (end := spoiled_snapshot(data)) is not None",
+                "False",
             ),
             Edit(
                 "storage/ledger/writing.py",
+                "Ledger._delete",
                 "itertools.islice(snapshots, 1, None)",
                 "itertools.islice(snapshots, 0, None)",
             ),
             Edit(
                 "canary/runner/cluster/cluster.py",
+                "ClusterRunner._live",
                 "self._announce_start(remembered, remembered.began_ns, remembered.lost)",
                 "self._announce_start(remembered, remembered.began_ns)",
             ),
@@ -125,7 +131,11 @@ TAKEN_OUT: Final = (
         "stopped-for-ever",
         "A5",
         "After one answer of another cluster nothing is judged any more, even after a restart on the right one.",
-        (Edit(_RULES + "rules/cluster.py", "state.stopped = state.sure = None", "state.sure = None"),),
+        (
+            Edit(
+                _RULES + "rules/cluster.py", "runner_started", "state.stopped = state.sure = None", "state.sure = None"
+            ),
+        ),
     ),
     Mend(
         "epoch-went-back",
@@ -134,10 +144,13 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "losses/log_end.py",
-                "    if not timeline.epoch_listed("
-                "scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):\n",
-                "    timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)\n"
-                "    if log.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < log.epoch):\n",
+                "listed",
+                "if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, "
+                "stands=stands):\n"
+                "    return",
+                "timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)\n"
+                "if log.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < log.epoch):\n"
+                "    return",
             ),
         ),
     ),
@@ -145,7 +158,7 @@ TAKEN_OUT: Final = (
         "start-only-rises",
         "B2",
         "The start of a log only rises: what is lost later below the highest one is never looked for.",
-        (Edit(_RULES + "losses/log_end.py", "if fact.start < log.start:", "if False:"),),
+        (Edit(_RULES + "losses/log_end.py", "listed", "fact.start < log.start", "False"),),
     ),
     Mend(
         "one-by-one",
@@ -154,12 +167,13 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "losses/confirmation.py",
-                "        yield ranges.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)\n",
-                "        for i in range(x, y):\n"
-                "            known = (int(i in sequences) for sequences in (stream.acked, stream.seen))\n"
-                "            yield ranges.Loss(i + shift, 1, i, m.tag, m, *known)\n",
+                "_lost",
+                "yield ranges.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)",
+                "for i in range(x, y):\n"
+                "    known = (int(i in sequences) for sequences in (stream.acked, stream.seen))\n"
+                "    yield ranges.Loss(i + shift, 1, i, m.tag, m, *known)",
             ),
-            Edit(_RULES + "losses/ranges.py", "        if not ongoing:", "        if True:"),
+            Edit(_RULES + "losses/ranges.py", "report", "not ongoing", "True"),
         ),
     ),
     Mend(
@@ -169,11 +183,13 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "losses/scrub.py",
-                "if fact.start is None and log.stable is not None and log.stable < (log.end or 0):",
-                "if False:",
+                "asked",
+                "fact.start is None and log.stable is not None and log.stable < (log.end or 0)",
+                "False",
             ),
             Edit(
                 _RULES + "losses/requests.py",
+                "request",
                 "READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED",
                 "READ_COMMITTED",
             ),
@@ -186,10 +202,11 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "incarnations.py",
+                "topic_seen",
                 "topic.known, topic.unmarked = True, fact.topic_id is None",
                 "topic.known, topic.unmarked, topic.topic_id = True, fact.topic_id is None, fact.topic_id",
             ),
-            Edit(_RULES + "incarnations.py", "    topic.topic_id = topic.topic_id or fact.topic_id  #", "    #"),
+            Edit(_RULES + "incarnations.py", "topic_seen", "topic.topic_id = topic.topic_id or fact.topic_id", "pass"),
         ),
     ),
     Mend(
@@ -199,8 +216,9 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 _RULES + "rules/transactions.py",
-                "            promise_unplaced(topic, log, stream, sequence, sequence + 1)\n",
-                "            continue\n",
+                "_promise_all",
+                "promise_unplaced(topic, log, stream, sequence, sequence + 1)",
+                "continue",
             ),
         ),
     ),
@@ -211,6 +229,7 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "canary/anomalies/policy.py",
+                "severity",
                 'return "warning" if known <= UNORDERED else "critical"',
                 'return "critical"',
             ),
@@ -221,13 +240,9 @@ TAKEN_OUT: Final = (
         "C2",
         "Writes that the leader alone acknowledged are called lost while its follower pauses.",
         (
+            Edit(_RULES + "rules/sends.py", "acked", "stream.mode in UNORDERED", "False"),
             Edit(
-                _RULES + "rules/sends.py",
-                "    if stream.mode in UNORDERED:\n        if first",
-                "    if False:\n        if first",
-            ),
-            Edit(
-                _RULES + "losses/log_end.py", "back=back, grown=grown)", "back=True, grown=False)"
+                _RULES + "losses/log_end.py", "listed", "back=back, grown=grown", "back=True, grown=False"
             ),  # two looks suffice
         ),
     ),
@@ -238,6 +253,7 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "storage/store/repositories/identities.py",
+                "Identities.producer",
                 "return Producer(first, minted)",
                 "return Producer(first, first)",
             ),
@@ -248,12 +264,8 @@ TAKEN_OUT: Final = (
         "C4",
         "The times of a clock that was ahead are believed after a restart: what expires then expires too early.",
         (
-            Edit(
-                _RULES + "rules/cluster.py",
-                "    state.now_ns = fact.at_ns  # the former process's clock may have been ahead\n",
-                "",
-            ),
-            Edit(_RULES + "rules/cluster.py", "            retention.clock_seen(log, fact.at_ns)\n", ""),
+            Edit(_RULES + "rules/cluster.py", "runner_started", "state.now_ns = fact.at_ns", "pass"),
+            Edit(_RULES + "rules/cluster.py", "runner_started", "retention.clock_seen(log, fact.at_ns)", "pass"),
         ),
     ),
     Mend(
@@ -262,14 +274,13 @@ TAKEN_OUT: Final = (
         "A mode that was switched off below an open transaction is stalled for ever, and its re-read ends that thread.",
         (
             Edit(
-                _RULES + "topology/liveness.py", "if log.listed_ordinal and stable is not None", "if stable is not None"
+                _RULES + "topology/liveness.py",
+                "_reading",
+                "log.listed_ordinal and stable is not None and end is not None and stable < end",
+                "stable is not None and end is not None and stable < end",
             ),
-            Edit(_RULES + "log.py", "        if not self.listed_ordinal:\n            return None\n", ""),
-            Edit(
-                _RULES + "losses/requests.py",
-                "            if not log.listed_ordinal:\n                continue",
-                "            pass",
-            ),
+            Edit(_RULES + "log.py", "Log.goal", "if not self.listed_ordinal:\n    return None", "pass"),
+            Edit(_RULES + "losses/requests.py", "ask", "if not log.listed_ordinal:\n    continue", "pass"),
         ),
     ),
     Mend(
@@ -279,12 +290,13 @@ TAKEN_OUT: Final = (
         (
             Edit(
                 "canary/probing/base.py",
-                "        if self.stopping.wait(self.pause.left_s):\n"
-                "            return False\n"
-                "        self.pause.start()\n",
-                "",
+                "Writer._renew_after_death",
+                "if self.stopping.wait(self.pause.left_s):\n    return False\nself.pause.start()",
+                "pass",
             ),
-            Edit(_RULES + "rules/cluster.py", "    generations.retire(scope, topic, fact.mode)\n", ""),
+            Edit(
+                _RULES + "rules/cluster.py", "generation_began", "generations.retire(scope, topic, fact.mode)", "pass"
+            ),
         ),
     ),
 )

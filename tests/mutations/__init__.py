@@ -1,5 +1,8 @@
 """The definitions broken on purpose, one comparison or exclusion at a time: each time a test must fail.
 
 ``make mutations``, or ``python -m tests.mutations [text ...]`` for those whose file or words contain one of the texts.
-``table_offline`` and ``table_online`` say what is broken; ``running`` does it, in a copy of the tree.
+The tables say what is broken and which tests must notice; ``running`` does it, in a copy of the tree.
+
+An entry names the scope in which its code stands, the code, and what is put there (``simulation.edits``). Only the
+syntax counts, so neither a comment nor a docstring nor the formatter touches an entry.
 """

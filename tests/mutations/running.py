@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from simulation.edits import Edit, made
+from simulation.edits import made
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
 from tests.mutations.table_outside import OUTSIDE
@@ -27,6 +27,7 @@ from tests.mutations.table_topology import TOPOLOGY
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simulation.edits import Edit
     from tests.mutations.mutation import Mutation
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, help="draw those that a run with this seed drew (default: others)")
     options = parser.parse_args(arguments)
     sets = 1 if options.quick else None
-    table = [m for m in TABLE if not options.texts or any(text in f"{m.file} {m.original}" for text in options.texts)]
+    table = [m for m in TABLE if not options.texts or any(text in " ".join(m.edit) for text in options.texts)]
     if options.sample is not None:
         seed = secrets.randbelow(2**31) if options.seed is None else options.seed
         chance = random.Random(seed)  # noqa: S311  # to be repeated, not to be secret
@@ -79,8 +80,7 @@ def main(arguments: Sequence[str]) -> int:
                 survived.append(mutation)
             verdict = f"killed by {noticed}" if noticed else "SURVIVED"
             sys.stdout.write(
-                f"{number}/{len(table)} {mutation.file}: {shown(mutation.original)} -> {shown(mutation.mutated)}: "
-                f"{verdict} ({time.monotonic() - begun:.0f} s)\n"
+                f"{number}/{len(table)} {shown(mutation.edit)}: {verdict} ({time.monotonic() - begun:.0f} s)\n"
             )
             sys.stdout.flush()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -89,9 +89,11 @@ def main(arguments: Sequence[str]) -> int:
     return min(len(survived), 1)
 
 
-def shown(text: str) -> str:
-    """Return the text on one line."""
-    return " ".join(text.split())
+def shown(edit: Edit) -> str:
+    """Return the edit on one line."""
+    place = f"{edit.file}: {edit.scope}" if edit.scope else edit.file
+    original, replacement = (" ".join(text.split()) for text in (edit.original, edit.replacement))
+    return f"{place}: {original} -> {replacement}"
 
 
 def tried(tree: Path, mutation: Mutation, sets: int | None = None) -> str | None:
@@ -100,7 +102,7 @@ def tried(tree: Path, mutation: Mutation, sets: int | None = None) -> str | None
     Raises:
         ValueError: the table does not fit the code any more.
     """
-    with made(tree, [Edit(mutation.file, mutation.original, mutation.mutated)]):
+    with made(tree, [mutation.edit]):
         for tests in mutation.tests[:sets]:
             noticed = failed(tree, tests)
             if noticed is not None:
