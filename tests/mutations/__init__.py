@@ -5,4 +5,8 @@ The tables say what is broken and which tests must notice; ``running`` does it, 
 
 An entry names the scope in which its code stands, the code, and what is put there (``simulation.edits``). Only the
 syntax counts, so neither a comment nor a docstring nor the formatter touches an entry.
+
+``--matrix FILE`` writes all that fails for each mutation, and what each test costs. ``--spare FILE`` prints which tests
+such a matrix shows to be spare: they kill no mutation that others do not kill. Whether one of them keeps a promise of
+its own, the table cannot say.
 """

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulation.edits import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,10 @@ class Mutation:
 
     edit: Edit
     tests: tuple[tuple[str, ...], ...]
+
+    def chosen(self, numbers: Collection[int] | None) -> tuple[tuple[str, ...], ...]:
+        """Return the sets of tests with these numbers, from 1; all for None."""
+        return tuple(tests for n, tests in enumerate(self.tests, 1) if numbers is None or n in numbers)
 
 
 def mutations(file: str, tests: tuple[tuple[str, ...], ...], *edits: tuple[str, str, str]) -> list[Mutation]:

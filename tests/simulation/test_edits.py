@@ -103,6 +103,15 @@ def test_an_edit_replaces_its_code_and_nothing_else(scope: str, original: str, r
     assert after(Edit("claims.py", scope, original, replacement)) == written(broken)
 
 
+def test_a_docstring_within_the_code_does_not_matter() -> None:
+    edit = Edit("limits.py", "", "FIRST = 1\nLAST = 2", "FIRST = LAST = 0")
+    assert after(edit, "FIRST = 1\n'''The first.'''\nLAST = 2") == "FIRST = LAST = 0"
+    edit = Edit("limits.py", "Limit", "def width(self):\n    return 2", "width = 3")
+    assert after(edit, "class Limit:\n    def width(self):\n        'In m.'\n        return 2").endswith(
+        "    width = 3"
+    )
+
+
 def test_edits_are_taken_back_whatever_happens(tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text("a = 1  # one\nb = a")

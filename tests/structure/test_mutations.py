@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from simulation.edits import Edit, scopes
-from tests.mutations.running import ROOT, TABLE
+from tests.mutations.running import TABLE
+from tests.mutations.session import ROOT
 
 
 def misfits(edits: list[Edit]) -> list[str]:
