@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simulation.search.edits import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """``original`` stands exactly once in ``file``; with ``mutated`` instead, one of ``tests`` must fail.
+    """With ``edit`` made, one of ``tests`` must fail.
 
     ``tests`` are sets of arguments for pytest, the quickest first: the next set runs only if all of the one before
     pass.
     """
 
-    file: str
-    original: str
-    mutated: str
+    edit: Edit
     tests: tuple[tuple[str, ...], ...]
 
+    def chosen(self, numbers: Collection[int] | None) -> tuple[tuple[str, ...], ...]:
+        """Return the sets of tests with these numbers, from 1; all for None."""
+        return tuple(tests for n, tests in enumerate(self.tests, 1) if numbers is None or n in numbers)
 
-def mutations(file: str, tests: tuple[tuple[str, ...], ...], *pairs: tuple[str, str]) -> list[Mutation]:
-    """Return the mutations of one file."""
-    return [Mutation(file, original, mutated, tests) for original, mutated in pairs]
+
+def mutations(file: str, tests: tuple[tuple[str, ...], ...], *edits: tuple[str, str, str]) -> list[Mutation]:
+    """Return the mutations of one file, each of scope, original and replacement (``simulation.search.edits.Edit``)."""
+    return [Mutation(Edit(file, *edit), tests) for edit in edits]

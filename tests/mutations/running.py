@@ -3,159 +3,177 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import multiprocessing
 import os
 import random
 import resource
 import secrets
-import shutil
 import signal
 import sys
 import tempfile
-import time
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, TypeVar
 
-import pytest
-
-from simulation.search.edits import Edit, made
+from tests.mutations import matrix, session
 from tests.mutations.table_offline import OFFLINE
 from tests.mutations.table_online import ONLINE
 from tests.mutations.table_outside import OUTSIDE
 from tests.mutations.table_topology import TOPOLOGY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from multiprocessing.queues import SimpleQueue
+    from multiprocessing.sharedctypes import Synchronized
 
     from tests.mutations.mutation import Mutation
+    from tests.mutations.session import Outcome
 
-ROOT = Path(__file__).parents[2]
+Result = TypeVar("Result")
 TABLE: Sequence[Mutation] = (*OFFLINE, *ONLINE, *TOPOLOGY, *OUTSIDE)
-LONGEST_S = 600
-"""A mutation that hangs is noticed, too."""
-_IMPORTED_ONCE = (
-    "confluent_kafka",
-    "hypothesis",
-    "orjson",
-    "pandas",
-    "pyarrow.parquet",
-    "pydantic",
-    "rich",
-    "structlog",
-)
-"""What tests need of others, imported before they are forked."""
-_LEFT_OUT = shutil.ignore_patterns(".*", "var", "build", "dist", "__pycache__", "node_modules")
+_TOGETHER = 16
+"""So many mutations share one collection of their tests, which costs seconds."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Try mutations as the arguments say; return 1 if no test noticed one of them, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
-    parser.add_argument("texts", nargs="*", help="only mutations whose file or words contain one of these")
-    parser.add_argument("--quick", action="store_true", help="only the first set of tests of each")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N of them, drawn at random")
-    parser.add_argument("--seed", type=int, help="draw those that a run with this seed drew (default: others)")
-    options = parser.parse_args(arguments)
-    sets = 1 if options.quick else None
-    table = [m for m in TABLE if not options.texts or any(text in f"{m.file} {m.original}" for text in options.texts)]
+    options = _options(arguments)
+    if options.spare:
+        sys.stdout.write(matrix.report(options.spare.read_text().splitlines()))
+        return 0
+    table = [m for m in TABLE if not options.texts or any(text in " ".join(m.edit) for text in options.texts)]
+    table = [m for m in table if m.chosen(options.sets)]
     if options.sample is not None:
         seed = secrets.randbelow(2**31) if options.seed is None else options.seed
         chance = random.Random(seed)  # noqa: S311  # to be repeated, not to be secret
         table = chance.sample(table, min(options.sample, len(table)))
         sys.stdout.write(f"{len(table)} of {len(TABLE)}: repeat them with --sample {options.sample} --seed {seed}\n")
-    for name in _IMPORTED_ONCE:
-        importlib.import_module(name)
-    survived = []
-    with tempfile.TemporaryDirectory(prefix="canary-mutations-") as directory:
-        tree = Path(directory) / "tree"
-        shutil.copytree(ROOT, tree, ignore=_LEFT_OUT)
-        for tests in dict.fromkeys(tests for mutation in table for tests in mutation.tests[:sets]):
-            noticed = failed(tree, tests)
-            if noticed is not None:
-                raise SystemExit(f"{noticed} fails with nothing broken")
-        for number, mutation in enumerate(table, 1):
-            begun = time.monotonic()
-            noticed = tried(tree, mutation, sets)
-            if not noticed:
-                survived.append(mutation)
-            verdict = f"killed by {noticed}" if noticed else "SURVIVED"
-            sys.stdout.write(
-                f"{number}/{len(table)} {mutation.file}: {shown(mutation.original)} -> {shown(mutation.mutated)}: "
-                f"{verdict} ({time.monotonic() - begun:.0f} s)\n"
-            )
+    groups = defaultdict(list)
+    for mutation in table:
+        groups[mutation.chosen(options.sets)].append(mutation)
+    first = options.matrix is None
+    tries = [
+        partial(tried, tests, mutations[start : start + _TOGETHER], first=first)
+        for tests, mutations in groups.items()
+        for start in range(0, len(mutations), _TOGETHER)
+    ]
+    killed = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="canary-mutations-") as directory,
+        (options.matrix or Path(os.devnull)).open("w") as lines,
+    ):
+        trees = [session.copied(Path(directory) / str(n)) for n in range(options.jobs)]
+        wholes = [partial(_whole, tests) for tests in dict.fromkeys(tests for group in groups for tests in group)]
+        for tests, outcome in _results(trees, wholes):
+            if outcome.failed:
+                raise SystemExit(f"{outcome.failed[0]} of {' '.join(tests)} fails with nothing broken")
+            lines.write(matrix.costs(outcome.cpu_s))
+        for number, (mutation, outcome) in enumerate(_results(trees, tries), 1):
+            killed += bool(outcome.failed)
+            lines.write(matrix.kills(mutation.edit, outcome.failed))
+            lines.flush()
+            sys.stdout.write(f"{number}/{len(table)} {_shown(mutation, outcome)} ({outcome.wall_s:.0f} s)\n")
             sys.stdout.flush()
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = spent.ru_utime + spent.ru_stime
-    sys.stdout.write(f"{len(table) - len(survived)} of {len(table)} killed in {cpu_s:.0f} s of CPU\n")
-    return min(len(survived), 1)
+    sys.stdout.write(f"{killed} of {len(table)} killed in {cpu_s:.0f} s of CPU\n")
+    return int(killed < len(table))
 
 
-def shown(text: str) -> str:
-    """Return the text on one line."""
-    return " ".join(text.split())
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
+    parser.add_argument("texts", nargs="*", help="only mutations whose file or words contain one of these")
+    parser.add_argument("--quick", action="store_true", help="only the first set of tests of each (--sets 1)")
+    parser.add_argument("--sets", metavar="N[,N]", help="only these sets of tests of each, from 1 (default: all)")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of them, drawn at random")
+    parser.add_argument("--seed", type=int, help="draw those that a run with this seed drew (default: others)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes, each with a copy of the tree")
+    parser.add_argument("--matrix", type=Path, metavar="FILE", help="write all that fails (--sets 1 if not said)")
+    parser.add_argument("--spare", type=Path, metavar="FILE", help="print which items a matrix shows to be spare")
+    options = parser.parse_args(arguments)
+    if options.sets is not None:
+        options.sets = [int(number) for number in options.sets.split(",")]
+    elif options.quick or options.matrix:
+        options.sets = [1]
+    return options
 
 
-def tried(tree: Path, mutation: Mutation, sets: int | None = None) -> str | None:
-    """Break the tree, run the tests, mend it; return the first test that failed, None if none did.
+def _shown(mutation: Mutation, outcome: Outcome) -> str:
+    edit = mutation.edit
+    place = f"{edit.file}: {edit.scope}" if edit.scope else edit.file
+    original, replacement = (" ".join(text.split()) for text in (edit.original, edit.replacement))
+    more = f" and {len(outcome.failed) - 1} more" if len(outcome.failed) > 1 else ""
+    verdict = f"killed by {outcome.failed[0].split('::')[-1]}{more}" if outcome.failed else "SURVIVED"
+    return f"{place}: {original} -> {replacement}: {verdict}"
+
+
+def tried(
+    sets: Sequence[Sequence[str]], mutations: Iterable[Mutation], tree: Path, *, first: bool
+) -> Iterator[tuple[Mutation, Outcome]]:
+    """Yield each mutation with what fails: with ``first`` one item, else all of all sets.
 
     Raises:
         ValueError: the table does not fit the code any more.
     """
-    with made(tree, [Edit(mutation.file, mutation.original, mutation.mutated)]):
-        for tests in mutation.tests[:sets]:
-            noticed = failed(tree, tests)
-            if noticed is not None:
-                return noticed
-    return None
+    mutation_of = {mutation.edit: mutation for mutation in mutations}
+    known = dict.fromkeys(mutation_of, session.NOTHING)
+    for tests in sets:
+        for edit, outcome in session.outcomes(tree, tests, list(known), first=first) if known else ():
+            known[edit] = known[edit].then(outcome)
+            if first and outcome.failed:
+                yield mutation_of[edit], known.pop(edit)
+    yield from ((mutation_of[edit], outcome) for edit, outcome in known.items())
 
 
-def failed(tree: Path, tests: Sequence[str]) -> str | None:
-    """Return what failed first, None if everything passed."""
-    note = tree.parent / "first"
-    note.unlink(missing_ok=True)
-    child = os.fork()  # what does not change is imported already
-    if child == 0:
-        _run(tree, tests, note)
-    for _ in range(10 * LONGEST_S):
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        time.sleep(0.1)
-    else:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return "its running for ever"
-    if status == 0:
-        return None
-    return note.read_text() if note.exists() else f"status {os.waitstatus_to_exitcode(status)}"
+def _whole(tests: Sequence[str], tree: Path) -> Iterator[tuple[Sequence[str], Outcome]]:
+    yield tests, session.whole(tree, tests)
 
 
-def _run(tree: Path, tests: Sequence[str], note: Path) -> NoReturn:
-    """Run ``tests`` in ``tree``, note the first that fails, and end the process."""
-
-    class First:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            if report.failed and not note.exists():
-                note.write_text(report.nodeid.split("::")[-1])
-
-    status = 1
+def _results(trees: Sequence[Path], tasks: Sequence[Callable[[Path], Iterator[Result]]]) -> Iterator[Result]:
+    """Yield what the tasks yield, as it comes; a process for each tree, this one if there is one only."""
+    if len(trees) == 1:
+        for task in tasks:
+            yield from task(trees[0])
+        return
+    forked = multiprocessing.get_context("fork")
+    results: SimpleQueue[Result | BaseException | None] = forked.SimpleQueue()
+    turn = forked.Value("i", 0)
+    workers = [forked.Process(target=_work, args=(tree, tasks, turn, results)) for tree in trees]
+    for worker in workers:
+        worker.start()
     try:
-        os.chdir(tree)
-        os.environ["CANARY_NO_SHRINKING"] = "1"
-        for name in [
-            name
-            for name in sys.modules
-            if name.split(".")[0] in ("tests", "simulation", "canary", "storage", "spark_reconcile")
-        ]:
-            del sys.modules[name]
-        sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
-        with Path(os.devnull).open("w") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
-            os.dup2(nowhere.fileno(), 2)
-        # What notices a mutation is no matter of chance; the plugin that no test here uses takes half a second to load.
-        options = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "--tb=no", "--seed", "0",
-                   "-W", "ignore::pytest.PytestAssertRewriteWarning")  # fmt: skip
-        status = pytest.main([*options, *tests], plugins=[First()])
-    except BaseException as error:  # noqa: BLE001  # a mutation may do anything, and this process must end here
-        note.write_text(repr(error))
+        working = len(workers)
+        while working:
+            result = results.get()
+            if isinstance(result, BaseException):
+                raise result
+            if result is None:
+                working -= 1
+            else:
+                yield result
     finally:
-        os._exit(status)
+        for worker in workers:
+            worker.terminate()
+            worker.join()
+
+
+def _work(
+    tree: Path,
+    tasks: Sequence[Callable[[Path], Iterator[Result]]],
+    turn: Synchronized[int],
+    results: SimpleQueue[Result | BaseException | None],
+) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends what it started, too
+    try:
+        while True:
+            with turn.get_lock():
+                number, turn.value = turn.value, turn.value + 1
+            if number >= len(tasks):
+                break
+            for result in tasks[number](tree):
+                results.put(result)
+    except Exception as error:  # noqa: BLE001  # whatever it is, it ends the run
+        results.put(error)
+    else:
+        results.put(None)

@@ -1,46 +1,31 @@
-"""Every mend can be taken out: its edits fit the code, and the code with them is Python."""
+"""Every mend can be taken out: its edits fit the code."""
 
 from __future__ import annotations
 
-import ast
-from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from simulation.search.edits import Edit, changed, edited, made
-from simulation.search.taken_out import ROOT, TAKEN_OUT, Mend, Verdict, heard, shown
+from simulation.search.edits import Edit, changed
+from simulation.search.mends import TAKEN_OUT, Mend
+from simulation.search.taken_out import ROOT, Verdict, heard, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.simulator
 
 ITEMS = ["A1", "A2", "A4", "A5", "B1", "B2", "B3", "B4", "B5", "B7", "C1", "C2", "C3", "C4", "C5", "C7"]
 
 
-@pytest.mark.parametrize("mend", TAKEN_OUT, ids=lambda mend: mend.name)
-def test_a_mend_that_is_taken_out_leaves_python(mend: Mend) -> None:
-    for file, text in changed(ROOT, mend.edits).items():
-        ast.parse(text, file)
+def test_the_edits_of_every_mend_fit_the_code() -> None:
+    for mend in TAKEN_OUT:
+        assert set(changed(ROOT, mend.edits)) == {edit.file for edit in mend.edits}, mend.name
 
 
 def test_each_item_has_one_mend_with_a_name_of_its_own() -> None:
     assert [mend.item for mend in TAKEN_OUT] == ITEMS
     assert len({mend.name for mend in TAKEN_OUT}) == len(TAKEN_OUT)
-
-
-@pytest.mark.parametrize("text", ["", "a a"])
-def test_an_original_that_does_not_stand_there_once_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"'a' stands there {text.count('a')} times"):
-        edited(text, [Edit("file", "a", "b")])
-
-
-def test_a_mend_is_put_back_whatever_happens(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("a c")
-    edits = Edit("file", "a", "b"), Edit("file", "c", "d")
-    with suppress(KeyboardInterrupt), made(tmp_path, edits):
-        assert file.read_text() == "b d"
-        raise KeyboardInterrupt
-    assert file.read_text() == "a c"
 
 
 def test_the_verdict_is_the_first_wrong_thing_of_the_first_life_that_is_told() -> None:
@@ -52,7 +37,7 @@ def test_the_verdict_is_the_first_wrong_thing_of_the_first_life_that_is_told() -
 SIMULATION = """
 import pathlib, sys
 
-mended = pathlib.Path("file").read_text() == "mended"
+mended = pathlib.Path("file").read_text() == "mended = True"
 if "--seed" in sys.argv:
     wrong = {int(sys.argv[sys.argv.index("--seed") + 1])} & ({3} if mended else {3, 5})
 else:
@@ -68,8 +53,8 @@ def test_a_seed_that_goes_wrong_in_the_whole_tree_too_shows_nothing(tmp_path: Pa
     (tmp_path / "simulation").mkdir()
     (tmp_path / "simulation" / "__init__.py").touch()
     (tmp_path / "simulation" / "__main__.py").write_text(SIMULATION)
-    (tmp_path / "file").write_text("mended")
-    mend = Mend("mend", "", "", (Edit("file", "mended", "broken"),))
+    (tmp_path / "file").write_text("mended = True")
+    mend = Mend("mend", "", "", (Edit("file", "", "True", "False"),))
     assert shown(mend, tmp_path, 1, 60, ())[:2] == ("MISSED: offset 5", 5)
     assert shown(mend, tmp_path, 6, 60, ())[:2] == (None, None)
     (tmp_path / "simulation" / "__main__.py").write_text("raise ValueError('no life')")

@@ -1,28 +1,41 @@
 """Every mutation fits the code and names tests that are there: one that does not would never be tried."""
 
+from __future__ import annotations
+
+import ast
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
-from tests.mutations.running import ROOT, TABLE
+from simulation.search.edits import Edit, scopes
+from tests.mutations.running import TABLE
+from tests.mutations.session import ROOT
 
 
-@cache
-def text(file: str) -> str:
-    """Return what a file holds, nothing if it is gone."""
-    path = ROOT / file
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+def misfits(edits: list[Edit]) -> list[str]:
+    """Return what is wrong with edits, each by itself."""
+    files = {file: ROOT / file for file in dict.fromkeys(edit.file for edit in edits)}
+    found = [
+        f"{file}: there is no such file: name the one in which the code stands"
+        for file, path in files.items()
+        if not path.is_file()
+    ]
+    named = {file: scopes(ast.parse(path.read_text())) for file, path in files.items() if path.is_file()}
+    for edit in edits:
+        if edit.file in named:
+            try:
+                edit.site(named[edit.file])
+            except ValueError as error:
+                found.append(str(error))
+    return found
 
 
-def test_every_original_stands_exactly_once() -> None:
-    times = [(entry, text(entry.file).count(entry.original)) for entry in TABLE]
-    wrong = [f"{entry.file}: {entry.original!r} stands there {n} times" for entry, n in times if n != 1]
+def test_every_mutation_changes_code_that_stands_exactly_once() -> None:
+    wrong = misfits([entry.edit for entry in TABLE])
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_mutation_changes_something_and_stands_in_the_table_once() -> None:
-    assert [f"{entry.file}: {entry.original!r}" for entry in TABLE if entry.original == entry.mutated] == []
-    assert [(*entry, n) for entry, n in Counter((m.file, m.original, m.mutated) for m in TABLE).items() if n > 1] == []
+def test_every_mutation_stands_in_the_table_once() -> None:
+    assert [(edit, n) for edit, n in Counter(entry.edit for entry in TABLE).items() if n > 1] == []
 
 
 def test_the_tests_of_every_mutation_are_there() -> None:

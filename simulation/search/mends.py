@@ -1,0 +1,283 @@
+"""Mends of defects that made the canary silent or wrong, each with the edits that take it out again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from simulation.search.edits import Edit
+
+_RULES: Final = "canary/anomalies/online/"
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One mend. ``item`` is its number in the list of defects; ``words`` say what the canary does without it."""
+
+    name: str
+    item: str
+    words: str
+    edits: tuple[Edit, ...]
+
+
+_UNBOUNDED: Final = (
+    Edit(
+        "canary/runner/publishing/inbox.py",
+        "FactQueue.put",
+        "self._room.wait_for(lambda: self._pending < self._bound or self._released)",
+        "pass",
+    ),
+    Edit(
+        "canary/runner/publishing/inbox.py",
+        "FactQueue.put",
+        "self._pending >= self._pause_at and self._crowded is None",
+        "False",
+    ),
+)
+"""The queue before the judge grows without end."""
+
+_ITS_OWN_CLOCK: Final = Edit(
+    "canary/runner/publishing/flusher.py",
+    "Flusher._write_view",
+    "at_ns = shown.judged_ns + set_ns",
+    "at_ns = now_ns + set_ns",
+)
+"""The flusher saves what was published last under its own time: the heartbeat is fresh though no fact is judged."""
+
+TAKEN_OUT: Final = (
+    Mend(
+        "unsupervised",
+        "A1",
+        "A judge that ends for one OSError is not noticed: its last view is saved again and again as a fresh one.",
+        (
+            Edit(
+                "storage/ledger/writing.py",
+                "Ledger.sealed",
+                "self._failed(error)\n"
+                'raise LedgerError(f"the ledger {self.directory} cannot be read: {error.strerror}") from error',
+                "raise",
+            ),
+            Edit(
+                "canary/runner/supervision/supervisor.py",
+                "Supervisor.look",
+                "if part.alive: ...",
+                "if part.alive or not isinstance(part, RereadWorker | Scrubber | Watcher): ...",
+            ),
+            _ITS_OWN_CLOCK,
+            *_UNBOUNDED,
+        ),
+    ),
+    Mend(
+        "blocked-ledger",
+        "A2",
+        "While the ledger cannot be written no part says so, probes are still sent, and a stop drops what waits.",
+        (
+            Edit(
+                "canary/runner/publishing/judge.py",
+                "Judge._judge",
+                "self.blocked = str(error)\nself._inbox.halt(halted=True)\nself._show()",
+                "pass",
+            ),
+            Edit("canary/runner/publishing/judge.py", "Judge.failing", "return self._ledger.failing", "return None"),
+            _ITS_OWN_CLOCK,
+            *_UNBOUNDED,
+        ),
+    ),
+    Mend(
+        "rotten-snapshot",
+        "A4",
+        "One rotten bit in a snapshot of a shipped ledger: the tracker starts empty, and does not say so.",
+        (
+            Edit(
+                "storage/ledger/segment.py",
+                "scan_segment",
+                "frame_at(data, position) is None and (end := spoiled_snapshot(data)) is not None",
+                "False",
+            ),
+            Edit(
+                "storage/ledger/writing.py",
+                "Ledger._delete",
+                "itertools.islice(snapshots, 1, None)",
+                "itertools.islice(snapshots, 0, None)",
+            ),
+            Edit(
+                "canary/runner/cluster/cluster.py",
+                "ClusterRunner._live",
+                "self._announce_start(remembered, remembered.began_ns, remembered.lost)",
+                "self._announce_start(remembered, remembered.began_ns)",
+            ),
+        ),
+    ),
+    Mend(
+        "stopped-for-ever",
+        "A5",
+        "After one answer of another cluster nothing is judged any more, even after a restart on the right one.",
+        (
+            Edit(
+                _RULES + "rules/cluster.py", "runner_started", "state.stopped = state.sure = None", "state.sure = None"
+            ),
+        ),
+    ),
+    Mend(
+        "epoch-went-back",
+        "B1",
+        "After the leader epoch went back every listed end is dropped: no loss is said, and a restart never probes.",
+        (
+            Edit(
+                _RULES + "losses/log_end.py",
+                "listed",
+                "if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, "
+                "stands=stands):\n"
+                "    return",
+                "timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch)\n"
+                "if log.epoch is not None and (fact.leader_epoch is None or fact.leader_epoch < log.epoch):\n"
+                "    return",
+            ),
+        ),
+    ),
+    Mend(
+        "start-only-rises",
+        "B2",
+        "The start of a log only rises: what is lost later below the highest one is never looked for.",
+        (Edit(_RULES + "losses/log_end.py", "listed", "fact.start < log.start", "False"),),
+    ),
+    Mend(
+        "one-by-one",
+        "B3",
+        "Each lost record is a violation with evidence of its own: a large loss takes more memory than there is.",
+        (
+            Edit(
+                _RULES + "losses/confirmation.py",
+                "_lost",
+                "yield ranges.Loss(x + shift, y - x, x, m.tag, m, acknowledged, read)",
+                "for i in range(x, y):\n"
+                "    known = (int(i in sequences) for sequences in (stream.acked, stream.seen))\n"
+                "    yield ranges.Loss(i + shift, 1, i, m.tag, m, *known)",
+            ),
+            Edit(_RULES + "losses/ranges.py", "report", "not ongoing", "True"),
+        ),
+    ),
+    Mend(
+        "scrubber-stands",
+        "B4",
+        "Under a transaction that hangs no pass of the scrubber ends: what lies before it is not read again.",
+        (
+            Edit(
+                _RULES + "losses/scrub.py",
+                "asked",
+                "fact.start is None and log.stable is not None and log.stable < (log.end or 0)",
+                "False",
+            ),
+            Edit(
+                _RULES + "losses/requests.py",
+                "request",
+                "READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED",
+                "READ_COMMITTED",
+            ),
+        ),
+    ),
+    Mend(
+        "unknown-topic-id",
+        "B5",
+        "A topic id that was unknown at first sight stays unknown: a topic that is made again is not noticed.",
+        (
+            Edit(
+                _RULES + "incarnations.py",
+                "topic_seen",
+                "topic.known, topic.unmarked = True, fact.topic_id is None",
+                "topic.known, topic.unmarked, topic.topic_id = True, fact.topic_id is None, fact.topic_id",
+            ),
+            Edit(_RULES + "incarnations.py", "topic_seen", "topic.topic_id = topic.topic_id or fact.topic_id", "pass"),
+        ),
+    ),
+    Mend(
+        "ack-without-offset",
+        "B7",
+        "A committed write that was acknowledged without an offset is no promise.",
+        (
+            Edit(
+                _RULES + "rules/transactions.py",
+                "_promise_all",
+                "promise_unplaced(topic, log, stream, sequence, sequence + 1)",
+                "continue",
+            ),
+        ),
+    ),
+    Mend(
+        "cheap-loss-rings",
+        "C1",
+        "What acks=1 loses is critical, as if it had been acknowledged by all replicas.",
+        (
+            Edit(
+                "canary/anomalies/policy.py",
+                "severity",
+                'return "warning" if known <= UNORDERED else "critical"',
+                'return "critical"',
+            ),
+        ),
+    ),
+    Mend(
+        "leader-alone",
+        "C2",
+        "Writes that the leader alone acknowledged are called lost while its follower pauses.",
+        (
+            Edit(_RULES + "rules/sends.py", "acked", "stream.mode in UNORDERED", "False"),
+            Edit(
+                _RULES + "losses/log_end.py", "listed", "back=back, grown=grown", "back=True, grown=False"
+            ),  # two looks suffice
+        ),
+    ),
+    Mend(
+        "same-identities",
+        "C3",
+        "Each start has the producer id of the first: after a restored store the same identities are written again.",
+        (
+            Edit(
+                "storage/store/repositories/identities.py",
+                "Identities.producer",
+                "return Producer(first, minted)",
+                "return Producer(first, first)",
+            ),
+        ),
+    ),
+    Mend(
+        "clock-was-ahead",
+        "C4",
+        "The times of a clock that was ahead are believed after a restart: what expires then expires too early.",
+        (
+            Edit(_RULES + "rules/cluster.py", "runner_started", "state.now_ns = fact.at_ns", "pass"),
+            Edit(_RULES + "rules/cluster.py", "runner_started", "retention.clock_seen(log, fact.at_ns)", "pass"),
+        ),
+    ),
+    Mend(
+        "switched-off",
+        "C5",
+        "A mode that was switched off below an open transaction is stalled for ever, and its re-read ends that thread.",
+        (
+            Edit(
+                _RULES + "topology/liveness.py",
+                "_reading",
+                "log.listed_ordinal and stable is not None and end is not None and stable < end",
+                "stable is not None and end is not None and stable < end",
+            ),
+            Edit(_RULES + "log.py", "Log.goal", "if not self.listed_ordinal:\n    return None", "pass"),
+            Edit(_RULES + "losses/requests.py", "ask", "if not log.listed_ordinal:\n    continue", "pass"),
+        ),
+    ),
+    Mend(
+        "without-a-pause",
+        "C7",
+        "A client that dies has a successor at once, each with a generation that is remembered for ever.",
+        (
+            Edit(
+                "canary/probing/base.py",
+                "Writer._renew_after_death",
+                "if self.stopping.wait(self.pause.left_s):\n    return False\nself.pause.start()",
+                "pass",
+            ),
+            Edit(
+                _RULES + "rules/cluster.py", "generation_began", "generations.retire(scope, topic, fact.mode)", "pass"
+            ),
+        ),
+    ),
+)
