@@ -95,9 +95,3 @@ def test_a_cluster_is_upgraded_node_by_node_and_not_back(tmp_path: Path) -> None
         Lab(tmp_path, version="3.9.1").start()
     with Lab.attach(tmp_path) as again:
         assert write(again, "t", 1) == [4]
-
-
-@pytest.mark.quick
-def test_one_start_has_an_environment_of_its_own(lab: Lab) -> None:
-    lab.restart(2, environment={"JAVA_TOOL_OPTIONS": "-Dcanary.lab.test=1"})
-    assert "-Dcanary.lab.test=1" in (lab.directory / "broker-2" / "console.log").read_text()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import START_S
+from tests.support.command import canary
 from tests.support.reassign import reassign
 from tests.support.topics import alter
 
@@ -38,9 +36,8 @@ class Command:
         self.file.write_text(json.dumps({"clusters": [cluster], "store": store}))
 
     def __call__(self, *words: str) -> tuple[int, Any]:
-        command = [sys.executable, "-m", "canary.cli", *words, "--json", "--config", str(self.file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_S, check=False)
-        return done.returncode, json.loads(done.stdout) if done.stdout.startswith("{") else done.stderr
+        done = canary(*words, "--json", "--config", self.file)
+        return done.status, json.loads(done.out) if done.out.startswith("{") else done.err
 
 
 def test_five_bad_settings_are_five_findings_and_the_lab_as_it_is_has_none(lab: Lab, tmp_path: Path) -> None:
