@@ -178,7 +178,7 @@ def test_a_broker_can_be_added_with_its_rack_and_removed(lab: Lab) -> None:
     lab.wait_ready()
 
 
-def test_after_a_crash_of_everything_it_starts_again_and_without_its_controller_it_stops_at_once(
+def test_after_a_crash_of_everything_it_starts_again_and_stops_at_once_without_its_controller(
     tmp_path: Path,
 ) -> None:
     """Pid files are left behind; one of them now names a living stranger."""

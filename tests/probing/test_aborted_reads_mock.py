@@ -17,6 +17,7 @@ from canary.probing.transactional import TransactionalProducer
 from canary.threads.ports import SteadyClock
 from simulation.histories.ranges import one_by_one
 from tests.support.recording import Recording
+from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
     producer.start()
     try:
         inbox.wait(lambda: len(inbox.of(Aborted)) >= 10)
-        assert producer.stop(30)
+        in_time(producer.stop(30))
         aborted = {(fact.generation, fact.transaction_id) for fact in inbox.of(Aborted)}
         expected = {(s.generation, s.sequence) for s in inbox.of(Sent) if (s.generation, s.transaction_id) in aborted}
         inbox.wait(lambda: expected <= {(p.generation, p.sequence) for p in inbox.of(Polled)})

@@ -17,7 +17,7 @@ from canary.watching.sampler import Watcher
 from storage.store import Store
 from storage.store.values import ViolationFilter
 from tests.support.process import START_S
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def all_seen(runner: ClusterRunner) -> bool:
 
 
 def goes_on(runner: ClusterRunner, before: int = 0) -> None:
-    assert runner.probing.wait(START_S)
+    in_time(runner.probing.wait(START_S), "what is waited for")
     until(lambda: acked(runner) > before + 60, 60, "probes are acknowledged")
     until(lambda: all_seen(runner), 60, "and seen")
 

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.quick
-def test_brokers_paused_for_20_s_are_no_loss_and_metrics_answer_meanwhile(lab: Lab, tmp_path: Path) -> None:
+def test_brokers_paused_for_12_s_are_no_loss_and_metrics_answer_meanwhile(lab: Lab, tmp_path: Path) -> None:
     """Shows (e)."""
     with Canary(tmp_path, lab.bootstrap, "paused") as canary:
         canary.until_probing()
         for broker in lab.brokers:
             lab.pause(broker)
         before, took = waited_long(canary), []
-        end = time.monotonic() + 20
+        end = time.monotonic() + 12  # longer than what waited_long() counts
         while time.monotonic() < end:
             began = time.monotonic()
             assert canary.get("/metrics").status_code == 200
