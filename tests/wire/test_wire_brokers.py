@@ -127,6 +127,7 @@ def test_a_transaction_has_its_marker(lab: Lab, client: Any) -> None:
     assert found[0].producer_id >= 0
 
 
+@pytest.mark.quick
 def test_epochs_have_exact_boundaries_and_who_is_in_sync_is_known_by_each_broker(lab: Lab, client: Any) -> None:
     name = topic(lab, replicas=3)
 
