@@ -12,7 +12,7 @@ from canary.cli import progress
 from canary.lab import Lab
 from canary.lab.state import save
 from tests.support.command import Ended, canary
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -71,7 +71,7 @@ def test_what_happens_to_brokers_is_done_to_the_lab_of_another_process(lab: Lab)
     topic = topic_of(lab, "commands", [[2, 1, 3]])
     producer = Producer({"bootstrap.servers": lab.bootstrap, "log_level": 0})
     producer.produce(topic, b"a", partition=0)
-    assert producer.flush(120) == 0
+    in_time(producer.flush(120) == 0, "all acknowledgements")
     until(lambda: {lab.end_offset(broker, topic, 0) for broker in lab.brokers} == {1}, 30, "on every disk")
 
     assert states(process("lab", "pause", "3", *place)) == {1000: "running", 1: "running", 2: "running", 3: "paused"}

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
 from canary.wire import broker_view
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -49,7 +49,7 @@ def produce(lab: Lab, topic: str, values: list[str], *, idempotent: bool = True)
     producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "enable.idempotence": idempotent, **QUIET})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=delivered)
-        assert producer.flush(120) == 0
+        in_time(producer.flush(120) == 0, "all acknowledgements")
     return offsets
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.lab import CONTROLLER, Lab, LabError, NodeProperties
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def write(lab: Lab, topic: str, count: int) -> list[int]:
     producer = Producer({"bootstrap.servers": lab.bootstrap, "acks": "all", "log_level": 0})
     for _ in range(count):
         producer.produce(topic, b"x" * 1000, partition=0, on_delivery=delivered)
-    assert producer.flush(120) == 0
+    in_time(producer.flush(120) == 0, "all acknowledgements")
     return offsets
 
 

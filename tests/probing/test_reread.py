@@ -254,7 +254,7 @@ def config() -> Iterator[dict[str, Any]]:
     cluster = Producer({"test.mock.num.brokers": 1, "allow.auto.create.topics": True, "linger.ms": 5})
     for sequence in range(20):
         cluster.produce(TOPIC, probe(sequence), partition=0)
-    assert cluster.flush(60) == 0
+    in_time(cluster.flush(60) == 0, "all acknowledgements")
     address = next(iter(cluster.list_topics(timeout=30).brokers.values()))
     yield {"bootstrap.servers": f"{address.host}:{address.port}"}
     cluster.purge()

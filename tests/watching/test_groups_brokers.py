@@ -125,7 +125,7 @@ def produce(config: dict[str, Any], name: str, records: int) -> None:
     producer = Producer(config)
     for _ in range(records):
         producer.produce(name, b"order", partition=0)
-    assert producer.flush(30) == 0
+    in_time(producer.flush(30) == 0, "all acknowledgements")
 
 
 def watching(config: dict[str, Any], heard: Heard, names: Sequence[str], patience_s: float = 1.0) -> GroupWatcher:
@@ -193,7 +193,7 @@ def test_a_transaction_that_hangs_is_told_with_whose_it_is_and_ended_as_it_says(
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(name, b"order", partition=0)
-    assert producer.flush(30) == 0  # and is never heard of again
+    in_time(producer.flush(30) == 0, "all acknowledgements")  # and is never heard of again
     address = open_to_all["bootstrap.servers"]
     watcher = TransactionWatcher(
         open_to_all, [name], Stable(address), heard, SteadyClock(), interval_s=0.2, after_s=1.0

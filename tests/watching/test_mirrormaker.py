@@ -77,7 +77,7 @@ class Pair:
 
         for number, key, value in contents:
             producer.produce(topic, key=key, value=value, partition=0, timestamp=at_ms, on_delivery=acked(number))
-        assert producer.flush(30) == 0
+        in_time(producer.flush(30) == 0, "all acknowledgements")
         return done
 
     def write(self, *numbers: int, producer: Any = None, age_s: int = 0) -> None:

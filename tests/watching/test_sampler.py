@@ -97,7 +97,7 @@ def test_a_round_tells_everything_after_it_was_announced(
     producer = Producer(config)
     for _ in range(7):
         producer.produce(topic, b"x", partition=1)
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "all acknowledgements")
     watcher.start()
     inbox.wait(lambda: len({f.sample for f in inbox.of(Listed)} - {f.sample for f in inbox.of(WatchFailed)}) >= 2)
 
@@ -170,7 +170,7 @@ def test_the_settings_in_force_are_told_together_with_a_start_that_has_moved(
     producer = Producer({"bootstrap.servers": lab.bootstrap})
     for _ in range(5):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "all acknowledgements")
     watcher.start()
     inbox.wait(lambda: any(f.end == 5 and f.start == 0 for f in inbox.of(Listed)))
     before = len(inbox.facts)
