@@ -15,6 +15,7 @@ from canary.runner.supervision.lease import claim
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, lost, settings, view
 from tests.support.contexts import context
+from tests.support.waiting import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(400)
+        joined(thread, 400)
     assert trouble == []
     assert not any(thread.is_alive() for thread in threads)
     monkeypatch.setattr(views, "FRESH_S", 600.0)  # reported a moment ago, however long the machine took since

@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
 
 from canary.cli import progress
-from canary.lab import Lab, NodeProperties
+from canary.lab import Lab
 from canary.lab.state import save
 from tests.support.command import Ended, canary
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,19 +35,25 @@ def test_a_property_without_a_value_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_up_leaves_a_cluster_running_that_down_stops(tmp_path: Path) -> None:
+def test_up_leaves_a_cluster_running_that_down_stops_also_a_broker_that_a_command_restarted(tmp_path: Path) -> None:
     place = ("--directory", str(tmp_path / "lab"))
+    asked = {"num.io.threads": 3, "broker.heartbeat.interval.ms": 500}  # a broker that ends is soon known to be gone
+    up_with = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
+    up_with += ["--set-controller", "broker.session.timeout.ms=3000", "--brokers", "1", "--json"]
     try:
-        up = process("lab", "up", *place, "--brokers", "1", "--set", "num.io.threads=3", "--json")
+        up = process("lab", "up", *place, *up_with)
         assert up.returncode == 0, up.stderr
         shown = json.loads(up.stdout)
         assert [node["state"] for node in shown["nodes"]] == ["running", "running"]
         assert "num.io.threads=3" in (tmp_path / "lab" / "broker-1" / "server.properties").read_text().splitlines()
-        assert process("lab", "status", *place).returncode == 0
+        restarted = process("lab", "restart", "1", *place, "--json")
+        assert set(states(restarted).values()) == {"running"}, restarted.stderr
+        assert canary("lab", "status", *place).status == 0
     finally:
         down = process("lab", "down", *place, "--json")
     assert [node["state"] for node in json.loads(down.stdout)["nodes"]] == ["stopped", "stopped"]
-    assert process("lab", "status", *place).returncode == 3
+    assert canary("lab", "status", *place).status == 3
+    assert [line for line in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in text_of(line)] == []
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
@@ -65,7 +71,7 @@ def test_what_happens_to_brokers_is_done_to_the_lab_of_another_process(lab: Lab)
     topic = topic_of(lab, "commands", [[2, 1, 3]])
     producer = Producer({"bootstrap.servers": lab.bootstrap, "log_level": 0})
     producer.produce(topic, b"a", partition=0)
-    assert producer.flush(120) == 0
+    in_time(producer.flush(120) == 0, "all acknowledgements")
     until(lambda: {lab.end_offset(broker, topic, 0) for broker in lab.brokers} == {1}, 30, "on every disk")
 
     assert states(process("lab", "pause", "3", *place)) == {1000: "running", 1: "running", 2: "running", 3: "paused"}
@@ -87,16 +93,6 @@ def test_a_node_that_is_none_is_named_with_those_there_are(tmp_path: Path) -> No
     save(tmp_path, lab._site.wanted)
     done = canary("lab", "kill", "three", "--directory", tmp_path)
     assert (done.status, "nodes are controller, 1000, 1, 2" in done.err) == (2, True)
-
-
-@pytest.mark.kafka
-def test_a_broker_that_a_command_restarted_ends_with_its_lab(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, 1, properties=NodeProperties({"min.insync.replicas": 1}), die_with_parent=True)
-    with lab:
-        done = process("lab", "restart", "1", "--directory", str(tmp_path), "--json")
-        assert set(states(done).values()) == {"running"}, done.stderr
-    assert {node.state for node in lab.status()} == {"stopped"}
-    assert [line for line in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in text_of(line)] == []
 
 
 def text_of(path: Path) -> str:

@@ -15,7 +15,7 @@ from canary.lab import Lab
 from dashboards.__main__ import ROOT
 from dashboards.runbooks import RUNBOOKS, commands
 from tests.support.kafka_tools import install
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,13 +52,13 @@ def torn(lab: Lab) -> dict[str, str]:
     plain = Producer(client | {"enable.idempotence": True})
     for number in range(50):
         plain.produce("orders", f"value {number}", key=f"key {number % 7}")
-    assert plain.flush(PATIENCE_S) == 0
+    in_time(plain.flush(PATIENCE_S) == 0, "all acknowledgements")
     for transactional_id, topic in (("payments", "orders"), ("refunds", "thin")):
         hanging = Producer(client | {"transactional.id": transactional_id, "transaction.timeout.ms": 900_000})
         hanging.init_transactions(PATIENCE_S)
         hanging.begin_transaction()
         hanging.produce(topic, "of a transaction that does not end")
-        assert hanging.flush(PATIENCE_S) == 0
+        in_time(hanging.flush(PATIENCE_S) == 0, "all acknowledgements")
     group = Consumer(client | {"group.id": "billing", "enable.auto.commit": False})
     group.commit(offsets=[TopicPartition("orders", 0, 40)], asynchronous=False)
     group.close()

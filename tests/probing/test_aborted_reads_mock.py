@@ -17,6 +17,7 @@ from canary.probing.transactional import TransactionalProducer
 from canary.threads.ports import SteadyClock
 from simulation.histories.retelling import one_by_one
 from tests.support.recording import Recording
+from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def no_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_reading() -> None:
     cluster = Producer({"test.mock.num.brokers": 1, "allow.auto.create.topics": True})
     cluster.produce(TOPIC, b"not ours", partition=0)
-    assert cluster.flush(60) == 0
+    in_time(cluster.flush(60) == 0, "all acknowledgements")
     address = next(iter(cluster.list_topics(timeout=30).brokers.values()))
     config: dict[str, Any] = {"bootstrap.servers": f"{address.host}:{address.port}"}
     inbox, clock = Recording(), SteadyClock()
@@ -67,7 +68,7 @@ def test_each_aborted_record_that_is_shown_is_flagged_within_a_second_of_its_rea
     producer.start()
     try:
         inbox.wait(lambda: len(inbox.of(Aborted)) >= 10)
-        assert producer.stop(30)
+        in_time(producer.stop(30))
         aborted = {(fact.generation, fact.transaction_id) for fact in inbox.of(Aborted)}
         expected = {(s.generation, s.sequence) for s in inbox.of(Sent) if (s.generation, s.transaction_id) in aborted}
         inbox.wait(lambda: expected <= {(p.generation, p.sequence) for p in inbox.of(Polled)})

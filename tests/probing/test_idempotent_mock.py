@@ -18,7 +18,7 @@ from canary.probing.base import Renewal
 from canary.probing.idempotent import IdempotentProducer
 from tests.support.messages import Message
 from tests.support.recording import Recording
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_every_partition_gets_a_probe_a_beat_and_each_is_acked_once_with_its_off
     sender = producer(inbox)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Acked)) >= 60)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     sent, acked = inbox.of(Sent), inbox.of(Acked)
     assert {fact.partition for fact in sent} == {0, 1, 2}
     for partition in range(3):
@@ -120,7 +120,7 @@ def test_a_probe_is_told_before_the_client_has_it(inbox: Recording, fakes: list[
     sender = producer(inbox)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) >= 9)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     told = fakes[0].sent_before
     assert all(before >= nth for nth, before in enumerate(told, start=1))
 
@@ -135,7 +135,7 @@ def test_only_an_exception_of_produce_itself_is_a_failure(inbox: Recording, fake
     fakes[0].report(delivered, KafkaError(KafkaError._MSG_TIMED_OUT))
     fakes[0].report(delivered, KafkaError(KafkaError._MSG_TIMED_OUT))
     inbox.wait(lambda: inbox.of(Indeterminate))
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     (failed,) = inbox.of(Failed)
     assert "Queue full" in failed.error
     resolved = [(f.partition, f.sequence) for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
@@ -149,7 +149,7 @@ def test_an_ack_without_an_offset_says_so(inbox: Recording, fakes: list[FakeClie
     for (_, delivered), offset in zip(fakes[0].taken[:3], (-1, -1001, 17), strict=True):
         fakes[0].report(delivered, None, Message(offset))
     inbox.wait(lambda: len(inbox.of(Acked)) == 3)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert [fact.offset for fact in inbox.of(Acked)] == [None, None, 17]
 
 
@@ -163,7 +163,7 @@ def test_a_partition_that_does_not_answer_is_not_given_more_and_holds_up_no_othe
         if partition == 1:
             fakes[0].report(delivered, KafkaError(KafkaError._MSG_TIMED_OUT))
     inbox.wait(lambda: sum(f.partition == 1 for f in inbox.of(Sent)) == 6)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert sum(f.partition == 0 for f in inbox.of(Sent)) == 3
     assert sender.skipped[0] > 0
 
@@ -181,7 +181,7 @@ def test_what_the_canary_itself_does_not_send_is_late_and_what_has_no_room_is_no
     inbox.paused = False
     inbox.wait(lambda: any(one.late < one.count for one in inbox.of(Skipped)))
     assert len(fakes[0].taken) == 3
-    assert sender.stop(30)
+    in_time(sender.stop(30))
 
 
 def test_silence_is_answered_with_few_probes_and_slowness_is_not_taken_for_it(
@@ -207,7 +207,7 @@ def test_silence_is_answered_with_few_probes_and_slowness_is_not_taken_for_it(
     for _, delivered in taken[:3]:
         fakes[0].report(delivered, KafkaError(KafkaError._MSG_TIMED_OUT))
     inbox.wait(lambda: len(inbox.of(Sent)) > before + 8)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
 
 
 def test_a_fatal_error_ends_the_client_and_a_new_generation_counts_from_zero(
@@ -226,7 +226,7 @@ def test_a_fatal_error_ends_the_client_and_a_new_generation_counts_from_zero(
     inbox.wait(lambda: len(inbox.of(Sent)) >= 3)
     fakes[0].raising = KafkaException(KafkaError(KafkaError._FATAL, "out of order", True))
     inbox.wait(lambda: any(fact.generation == 9 for fact in inbox.of(Sent)))
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert len(asked) == 2
     assert "out of order" in asked[0]
     assert fakes[0].purged
@@ -253,7 +253,7 @@ def test_added_partitions_keep_client_and_sequences_a_new_incarnation_keeps_neit
     assert len(fakes) == 1
     sender.retarget(2, b"tag2", [0])
     inbox.wait(lambda: any(f.generation == 2 for f in inbox.of(Sent)))
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert len(fakes) == 2
     for generation, partition in itertools.product((1, 2), (0, 1)):
         sequences = [f.sequence for f in inbox.of(Sent) if (f.generation, f.partition) == (generation, partition)]
@@ -275,7 +275,7 @@ def test_what_is_in_flight_when_the_topic_is_made_again_is_of_the_generation_tha
     fakes[1].report(late, None, Message(17))
     fakes[1].report(fakes[1].taken[0][1], None, Message(17))
     inbox.wait(lambda: inbox.of(Acked))
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert [(f.generation, f.sequence) for f in inbox.of(Acked)] == [(2, 0)]
 
 
@@ -283,7 +283,7 @@ def test_stop_resolves_what_is_in_flight_though_no_report_comes(inbox: Recording
     sender = producer(inbox)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) >= 9)
-    assert sender.stop(20)  # it waits for half a second, plus what the machine is busy
+    in_time(sender.stop(20))  # it waits for half a second, plus what the machine is busy
     assert len(fakes[0].taken) == len(inbox.of(Indeterminate))
     assert sender.in_flight == 0
 
@@ -313,7 +313,7 @@ def test_a_report_does_not_wait_for_another_that_never_comes(inbox: Recording, f
     until(lambda: len(fakes) == 1 and len(fakes[0].taken) == 3, 30, "all of them taken")
     fakes[0].report(fakes[0].taken[0][1], None, Message(17))
     inbox.wait(lambda: len(inbox.of(Acked)) == 1)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert len(inbox.of(Indeterminate)) == 2
 
 
@@ -335,7 +335,7 @@ def test_a_burst_is_handed_over_without_waiting_and_is_acked_in_its_order(inbox:
     sender = producer(inbox, interval=0.05, burst=50, linger=0.002, batch=2000, record_lengths=(64, 640), headers=1)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Acked)) >= 600)
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     sent = inbox.of(Sent)
     assert len([f for f in sent if f.at_ns == sent[0].at_ns]) == 150
     offsets = {(f.partition, f.sequence): f.offset for f in inbox.of(Acked)}
@@ -360,6 +360,6 @@ def test_a_paused_sender_skips_whole_bursts(inbox: Recording) -> None:
     sender = producer(inbox, partitions=[0], interval=0.01, burst=5)
     sender.start()
     until(lambda: sender.skipped[0] >= 20, 30, "bursts skipped")
-    assert sender.stop(30)
+    in_time(sender.stop(30))
     assert sender.skipped[0] % 5 == 0
     assert inbox.of(Sent) == []

@@ -36,7 +36,7 @@ from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.relay import Relay
 from canary.threads.ports import SteadyClock
 from tests.support.topics import as_known
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def identities(facts: list[Any]) -> set[tuple[int, int, int]]:
 
 
 def stopped(producer: IdempotentProducer) -> None:
-    assert producer.stop(45)
+    in_time(producer.stop(45))
 
 
 def test_where_the_broker_stamps_records_its_clock_is_told(
@@ -103,7 +103,7 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
     config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     for isolation in ("read_committed", "read_uncommitted"):
-        assert started(tail(config, topic, inbox, isolation)).ready.wait(120)
+        in_time(started(tail(config, topic, inbox, isolation)).ready.wait(120), "what is waited for")
     producer = started(sender(config, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 90, 120)
     stopped(producer)
@@ -123,7 +123,7 @@ def test_what_is_acked_is_read_at_its_offset_by_both_readers(
 def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_frozen(
     lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
-    assert started(tail(config, topic, inbox)).ready.wait(120)
+    in_time(started(tail(config, topic, inbox)).ready.wait(120), "what is waited for")
     producer = started(sender(config, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 120)
     lab.kill(1)
@@ -228,7 +228,7 @@ def test_silence_ends_a_reread_and_a_dead_partition_does_not_hold_up_the_rest(
     ended = inbox.of(RereadEnded, since=before)
     assert [f.request_id for f in ended].index(9) <= 1  # asked last
     assert [f.complete for f in ended if f.request_id == 9] == [True]
-    assert reader.stop(20)  # with a re-read of the dead one under way
+    in_time(reader.stop(20))  # with a re-read of the dead one under way
 
 
 def test_a_position_that_expired_is_told_and_reading_goes_on_where_the_log_begins(
@@ -236,7 +236,7 @@ def test_a_position_that_expired_is_told_and_reading_goes_on_where_the_log_begin
 ) -> None:
     filled(config, topic, inbox, started, 20)
     admin.delete_records([TopicPartition(topic, 0, 12)])[TopicPartition(topic, 0)].result(60)
-    assert started(tail(config, topic, inbox)).ready.wait(120)
+    in_time(started(tail(config, topic, inbox)).ready.wait(120), "what is waited for")
     inbox.wait(lambda: [f for f in inbox.of(Polled) if f.partition == 0])
     (gone,) = inbox.of(OutOfRange)
     assert (gone.partition, gone.offset) == (0, 0)
@@ -250,7 +250,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_after_retargeting(
     lab: Lab, config: dict[str, object], admin: AdminClient, topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     reader = started(tail(config, topic, inbox))
-    assert reader.ready.wait(120)
+    in_time(reader.ready.wait(120), "what is waited for")
     producer = started(sender(config, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Polled)) >= 30, 120)
     first = ensure_topic(admin, topic, 3, 3, {}, timeout_s=60)

@@ -21,6 +21,7 @@ from canary.probing.book import Book
 from canary.probing.coordinators import STATE_TOPIC, choose, state_partition
 from canary.probing.session import Session
 from tests.support.process import records
+from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ LEADER, SUCCESSOR, FROZEN = 1, 2, 3
 def initialised(session: Session) -> None:
     deadline = time.monotonic() + 60
     while not session.prepare():
-        assert time.monotonic() < deadline
+        in_time(time.monotonic() < deadline, "what is waited for")
 
 
 def written(session: Session) -> None:
@@ -79,7 +80,7 @@ def test_a_purged_write_that_was_appended_costs_no_write_of_the_next_transaction
     session.send([0])
     deadline = time.monotonic() + 2
     while segment(lab, SUCCESSOR, topic).stat().st_size == size:
-        assert time.monotonic() < deadline, "it was not replicated in time"
+        in_time(time.monotonic() < deadline, "it was not replicated in time")
         session.serve(0.01)
     lab.kill(LEADER)
     assert not session.deliver(0.5)

@@ -6,6 +6,7 @@ from canary.facts import RandomReadAsked
 from canary.probing.readers.random_reads import RECORDS, RandomReader
 from canary.threads.ports import SteadyClock
 from tests.support.recording import Recording
+from tests.support.waiting import in_time
 
 LOGS = [("a", 0, 5, 9), ("a", 1, 7, 7), ("b", 0, 0, 1000)]
 
@@ -19,7 +20,7 @@ def test_places_are_within_what_is_retained_and_come_round() -> None:
     part = reader(inbox, 0.001)
     part.start()
     inbox.wait(lambda: len(inbox.of(RandomReadAsked)) >= 200)
-    assert part.stop(30)
+    in_time(part.stop(30))
     asked = inbox.of(RandomReadAsked)
     assert {(one.topic, one.partition) for one in asked} == {("a", 0), ("b", 0)}
     assert {one.start for one in asked if one.topic == "a"} == set(range(5, 9))
@@ -36,5 +37,5 @@ def test_where_nothing_is_retained_or_it_is_off_nothing_is_asked() -> None:
         part.start()
         assert not part.stopping.wait(0.1)
         assert part.alive
-        assert part.stop(30)
+        in_time(part.stop(30))
         assert inbox.facts == []

@@ -13,6 +13,7 @@ from canary.probing.idempotent import IdempotentProducer
 from canary.probing.readers.tail import Start, TailConsumer
 from canary.threads.ports import SteadyClock
 from tests.support.process import Canary
+from tests.support.waiting import in_time
 from tests.support.wiring import TAG, wired
 
 if TYPE_CHECKING:
@@ -66,12 +67,12 @@ def wait_acked(inbox: Recording, count: int) -> None:
 def test_bursts_of_each_codec_with_headers_and_without_keys_come_back_whole(
     config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
-    assert started(tail(config, topic, inbox)).ready.wait(120)
+    in_time(started(tail(config, topic, inbox)).ready.wait(120), "what is waited for")
     for generation, (codec, filling) in enumerate(CODECS.items()):
         shape = {"compression": codec, "filling": filling, "headers": 3, "key": "none"}
         producer = started(sender(config, topic, inbox, generation=generation, **shape))
         wait_acked(inbox, 480 + len(inbox.of(Acked)))
-        assert producer.stop(90)
+        in_time(producer.stop(90))
     acked = placed(inbox.of(Acked))
     assert len(acked) == len(inbox.of(Sent))
     inbox.wait(lambda: len(inbox.of(Polled)) >= len(acked), 120)
@@ -86,7 +87,7 @@ def test_a_leader_that_dies_with_five_batches_in_flight_puts_nothing_out_of_orde
     lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     """What is sent again has its sequence number (idempotent-producer, "Pipelining": M1, M3, M2 without it)."""
-    assert started(tail(config, topic, inbox)).ready.wait(120)
+    in_time(started(tail(config, topic, inbox)).ready.wait(120), "what is waited for")
     producer = started(sender(config, topic, inbox))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 600, 120)
     leader = lab.leader(topic, 0)
@@ -95,7 +96,7 @@ def test_a_leader_that_dies_with_five_batches_in_flight_puts_nothing_out_of_orde
     before = len(inbox.facts)
     inbox.wait(lambda: sum(f.partition == 0 for f in inbox.of(Acked, since=before)) >= 200, 120)
     lab.start_broker(leader)
-    assert producer.stop(90)
+    in_time(producer.stop(90))
     resolved = [f for f in inbox.facts if isinstance(f, Acked | Failed | Indeterminate)]
     assert len(resolved) == len(inbox.of(Sent))
     inbox.wait(lambda: placed(inbox.of(Polled)).keys() >= placed(inbox.of(Acked)).keys(), 120)

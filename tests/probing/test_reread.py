@@ -17,6 +17,7 @@ from canary.probing.readers.tail import ASK_S
 from canary.threads.ports import SteadyClock
 from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message, probe
 from tests.support.recording import Recording
+from tests.support.waiting import in_time, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -227,9 +228,9 @@ def test_whoever_waits_for_a_request_is_woken_by_it() -> None:
     taken: list[RereadRequest | None] = []
     waiting = threading.Thread(target=lambda: taken.append(queue.take(600)), daemon=True)
     waiting.start()
-    assert waited.begun.wait(60)
+    in_time(waited.begun.wait(60), "what is waited for")
     queue.put(request(0, 1))
-    waiting.join(30)
+    joined(waiting)
     assert [one.request_id for one in taken if one is not None] == [1]
 
 
@@ -253,7 +254,7 @@ def config() -> Iterator[dict[str, Any]]:
     cluster = Producer({"test.mock.num.brokers": 1, "allow.auto.create.topics": True, "linger.ms": 5})
     for sequence in range(20):
         cluster.produce(TOPIC, probe(sequence), partition=0)
-    assert cluster.flush(60) == 0
+    in_time(cluster.flush(60) == 0, "all acknowledgements")
     address = next(iter(cluster.list_topics(timeout=30).brokers.values()))
     yield {"bootstrap.servers": f"{address.host}:{address.port}"}
     cluster.purge()

@@ -20,6 +20,7 @@ from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.session import Session
 from canary.threads.ports import SteadyClock
 from tests.support.recording import Recording
+from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
 if TYPE_CHECKING:
@@ -222,6 +223,6 @@ def test_a_reader_whose_token_is_refused_says_so_and_stops_when_told(
     inbox.wait(lambda: inbox.of(ClientError))
     assert reader.alive
     assert not reader.ready.is_set()
-    assert reader.stop(30)
+    in_time(reader.stop(30))
     assert reader.failure is None
     assert [fact.code for fact in inbox.of(ClientError)] == ["SASL_AUTHENTICATION_FAILED"]

@@ -11,6 +11,7 @@ from canary.facts import Aborted, Acked, CommitAsked, Committed, Sent, Transacti
 from canary.probing.base import Renewal
 from canary.probing.transactional import TransactionalProducer
 from tests.support.recording import Recording
+from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def producer(inbox: Recording, owner: Owner) -> Iterator[TransactionalProducer]:
     )
     part.start()
     yield part
-    assert part.stop(30)
+    in_time(part.stop(30))
 
 
 def key(fact: Any) -> tuple[int, int, int]:
@@ -77,7 +78,7 @@ def key(fact: Any) -> tuple[int, int, int]:
 
 def test_each_transaction_ends_as_exactly_one_fact(producer: TransactionalProducer, inbox: Recording) -> None:
     inbox.wait(lambda: len(inbox.of(Committed)) > 20 and len(inbox.of(Aborted)) > 5)
-    assert producer.stop(30)
+    in_time(producer.stop(30))
     began = Counter(key(fact) for fact in inbox.of(TransactionBegan))
     ended = Counter(key(fact) for kind in OUTCOMES for fact in inbox.of(kind))
     assert set(began.values()) == {1}
@@ -88,7 +89,7 @@ def test_what_is_committed_was_asked_for_and_acknowledged_before(
     producer: TransactionalProducer, inbox: Recording
 ) -> None:
     inbox.wait(lambda: len(inbox.of(Committed)) > 20)
-    assert producer.stop(30)
+    in_time(producer.stop(30))
     facts = inbox.facts
     kinds = (*OUTCOMES, TransactionBegan, CommitAsked)
     at = {(type(fact), key(fact)): i for i, fact in enumerate(facts) if isinstance(fact, kinds)}
@@ -114,7 +115,7 @@ def test_one_left_open_is_followed_by_a_client_that_goes_on(producer: Transactio
 
 def test_sequences_have_no_gap_within_a_generation(producer: TransactionalProducer, inbox: Recording) -> None:
     inbox.wait(lambda: len(inbox.of(Committed)) > 20)
-    assert producer.stop(30)
+    in_time(producer.stop(30))
     following: Counter[tuple[int, int]] = Counter()
     for fact in inbox.of(Sent):
         place = (fact.generation, fact.partition)

@@ -21,7 +21,7 @@ from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import lost
 from tests.support import stores
 from tests.support.receiving import Answer, Receiving, receiving
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,7 +222,7 @@ def test_another_takes_over_from_one_that_stops(store: Store, store_url: str, th
         first.start()
         open_one(store)
         until(lambda: there.requests, 60, "the first tells")
-        assert first.stop(60)
+        in_time(first.stop(60))
         open_one(store, 2)
         ticks(heir, there, 2)
     assert not waiting(store)
@@ -269,5 +269,5 @@ def test_a_notifier_waits_for_the_store(store_url: str, there: Receiving) -> Non
         empty.upgrade()
         open_one(empty)
         until(lambda: there.requests, 60, "it tells")
-        assert one.stop(60)
+        in_time(one.stop(60))
     assert [line["event"] for line in logged].count("notifier_without_store") == 1

@@ -21,6 +21,7 @@ from canary_receipts.recorder import MOST_MESSAGES
 from canary_receipts.topic_ids import TopicIds
 from tests.receipts.test_producer import MOCK, by_hand, closed, files, made, publish, rows, told
 from tests.receipts.test_producer import recorder as recorder_of
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -220,7 +221,7 @@ def test_a_producer_that_lives_for_less_than_a_slot_asks_for_the_ids_of_its_topi
     assert producer._recorder is not None
     producer._recorder._topic_ids = ids
     producer.produce("t", b"v")
-    assert producer.flush(30) == 0
+    in_time(producer.flush(30) == 0, "all acknowledgements")
     producer.close()
     (said,) = told(tmp_path)
     assert (asked, said["topic_ids"]) == ([["t"]], {"t": "id"})

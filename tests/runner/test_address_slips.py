@@ -18,7 +18,7 @@ from storage.store import Store
 from storage.store.values import ViolationFilter
 from tests.support import stores
 from tests.support.process import START_S
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ def all_seen(runner: ClusterRunner) -> bool:
 
 
 def goes_on(runner: ClusterRunner, before: int = 0) -> None:
-    assert runner.probing.wait(START_S)
+    in_time(runner.probing.wait(START_S), "what is waited for")
     until(lambda: acked(runner) > before + 60, 60, "probes are acknowledged")
     until(lambda: all_seen(runner), 60, "and seen")
 

@@ -27,6 +27,7 @@ from storage.store import Store, StoreError
 from storage.store.values import TopologyFilter, ViolationFilter
 from tests.support import stores
 from tests.support.contexts import context
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -310,12 +311,12 @@ def test_a_violation_is_written_at_once_and_if_the_store_was_away_with_the_next_
         monkeypatch.setattr(store.violations, "record", recording)
         monkeypatch.setattr(store.views, "save", saving)
         flusher.start()
-        assert viewed.wait(60)
+        in_time(viewed.wait(60), "what is waited for")
         for number in range(2):
             recorded.clear()
             flusher.violations([blindness("canary-0", {"ledger": Trouble("it is full", blind=True)}, number)])
-            assert recorded.wait(60)
-        assert flusher.stop(60)
+            in_time(recorded.wait(60), "what is waited for")
+        in_time(flusher.stop(60))
 
 
 @dataclass

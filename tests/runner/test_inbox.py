@@ -10,6 +10,7 @@ import pytest
 
 from canary import facts as f
 from canary.runner.publishing.inbox import FactQueue
+from tests.support.waiting import joined
 
 
 def ticks(*numbers: int) -> list[f.Fact]:
@@ -53,7 +54,7 @@ def test_a_waiting_judge_is_given_what_comes() -> None:
     judge.start()
     inbox.put(ticks(1))
     inbox.put(ticks(2))
-    judge.join(60)
+    joined(judge)
     assert found == ticks(1, 2)
 
 
@@ -94,7 +95,7 @@ def test_at_the_bound_whoever_puts_waits_and_nothing_is_dropped() -> None:
     tail.join(0.2)
     assert tail.is_alive(), "what was gathered is not durable yet"
     inbox.settle()
-    tail.join(60)
+    joined(tail)
     assert inbox.gather(0.001, 10) == ticks(4, 5, 6)
 
 
@@ -104,9 +105,9 @@ def test_at_the_end_nobody_waits() -> None:
     tails = [threading.Thread(target=lambda n=n: inbox.put(ticks(n)), daemon=True) for n in (2, 3)]
     tails[0].start()
     inbox.release()
-    tails[0].join(30)
+    joined(tails[0])
     tails[1].start()
-    tails[1].join(30)
+    joined(tails[1])
     assert inbox.gather(0.001, 10) == ticks(1, 2, 3)
 
 
@@ -126,7 +127,7 @@ def test_a_sign_of_a_loss_is_not_gathered_and_the_next_facts_are(sign: f.Fact) -
         time.sleep(0.001)
     inbox.put(ticks(1))
     inbox.put([sign])
-    judge.join(60)
+    joined(judge)
     assert found == [*ticks(1), sign]
     inbox.put(ticks(2))
     began = time.monotonic()

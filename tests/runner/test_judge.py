@@ -24,6 +24,7 @@ from canary.threads.ports import SteadyClock
 from storage.ledger import Ledger
 from tests.support.contexts import context
 from tests.support.disk import disk_with
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -371,9 +372,9 @@ def test_a_view_is_made_for_the_store_each_second_though_nobody_waits(
     try:
         for _ in range(3):
             before = judge.published
-            assert bench.flushed.woken.wait(60)
+            in_time(bench.flushed.woken.wait(60), "what is waited for")
             bench.flushed.woken.clear()
-            assert bench.flushed.woken.wait(60)
+            in_time(bench.flushed.woken.wait(60), "what is waited for")
             assert judge.published is not before
     finally:
         judge.stop()

@@ -39,7 +39,9 @@ MODES: dict[str, dict[str, object]] = {
 REBALANCED = MODES | {"relay": {"timeout": "5s", "rebalance_every": "20s"}}
 WRITING = ("idempotent", "transactional", "relay", "fencing")
 EACH_S = 15.0
-"""A fault begins each so many seconds."""
+"""A fault begins each so many seconds; in the short form, as soon as what is written goes on after the one before."""
+FIRST = 6
+"""How many faults the short form has: each kind at each kind of place."""
 
 
 def kill(lab: Lab, node: int) -> None:
@@ -109,7 +111,7 @@ def faults(seed: int) -> Iterator[Fault]:
 
 
 def live_through_faults(
-    lab: Lab, directory: Path, seconds: float, seed: int, modes: dict[str, dict[str, object]]
+    lab: Lab, directory: Path, count: int, seed: int, modes: dict[str, dict[str, object]], *, each_s: float
 ) -> None:
     settings = {"clusters": [{
         "name": "t",
@@ -120,15 +122,14 @@ def live_through_faults(
     with Canary(directory, lab.bootstrap, "modes", settings=settings) as canary:
         canary.until_probing()
         canary.until(lambda: acked(canary, "fencing") > 0, START_S, "every mode writes")
-        for how, where in itertools.islice(faults(seed), int(seconds // EACH_S)):
+        for how, where in itertools.islice(faults(seed), count):
             began = time.monotonic()
             how(lab, where(lab))
-            time.sleep(max(EACH_S - (time.monotonic() - began), 0))
+            go_on(canary, ("idempotent", "transactional", "relay"))
+            time.sleep(max(each_s - (time.monotonic() - began), 0))
         lab.mend()
-        before = {mode: acked(canary, mode) for mode in WRITING}
         stood = committed(lab)
-        for mode in WRITING:
-            canary.until(lambda mode=mode: acked(canary, mode) > before[mode], 120, f"{mode} goes on")  # type: ignore[misc]
+        go_on(canary, WRITING)
         canary.until(lambda: committed(lab) > stood, 60, "the group goes on")
         canary.until_all_seen(120)
         canary.until_no_doubt()
@@ -136,6 +137,13 @@ def live_through_faults(
         assert canary.stop(40) == [0, 0]
     assert "Traceback" not in canary.output(), canary.output().partition("Traceback")[2][:3000]
     resolved(directory)
+
+
+def go_on(canary: Canary, modes: tuple[str, ...]) -> None:
+    """Wait until more is acknowledged of each mode."""
+    before = {mode: acked(canary, mode) for mode in modes}
+    for mode, stood in before.items():
+        canary.until(lambda mode=mode, stood=stood: acked(canary, mode) > stood, 120, f"{mode} goes on")  # type: ignore[misc]
 
 
 def acked(canary: Canary, mode: str) -> float:
@@ -204,7 +212,9 @@ def identity(row: dict[str, Any]) -> tuple[int, ...]:
 
 @pytest.mark.timeout(2400)
 def test_all_modes_under_faults(lab: Lab, tmp_path: Path, *, long: bool) -> None:
-    live_through_faults(lab, tmp_path, 600 if long else 90, 3, REBALANCED if long else MODES)
+    live_through_faults(
+        lab, tmp_path, 40 if long else FIRST, 3, REBALANCED if long else MODES, each_s=EACH_S if long else 0.0
+    )
     transactions = ds.dataset(tmp_path / "probe-log" / "transactions").to_table().to_pylist()
     met = any("rebalance" in (row["error"] or "") for row in transactions)
     assert met or not long, "no rebalance met a transaction of the relay"
@@ -217,4 +227,4 @@ def test_all_modes_under_faults_on_kafka_3_9(tmp_path: Path, *, long: bool) -> N
     with Watched(
         tmp_path / "lab", version="3.9.1", profile="quick", properties=NodeProperties(safe), die_with_parent=True
     ) as lab:
-        live_through_faults(lab, tmp_path / "canary", 600 if long else 45, 11, REBALANCED)
+        live_through_faults(lab, tmp_path / "canary", 40 if long else 3, 11, REBALANCED, each_s=EACH_S if long else 0.0)

@@ -23,7 +23,7 @@ from storage.store import Store
 from storage.store.values import ViolationFilter
 from tests.support import stores
 from tests.support.process import START_S
-from tests.support.waiting import BUSY, until
+from tests.support.waiting import BUSY, in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -249,7 +249,7 @@ def test_each_fault_between_log_and_reader_has_its_name_once(
     runner = ClusterRunner(settings, settings.clusters[0], store)
     runner.start()
     try:
-        assert runner.probing.wait(START_S)
+        in_time(runner.probing.wait(START_S), "what is waited for")
         until(lambda: len(patch._uncommitted) > 3, PATIENCE_S, "transactions are written")
         assert violations(store) == []
         patch.faults, patch.early = faults(), True

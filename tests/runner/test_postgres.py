@@ -11,7 +11,6 @@ from tests.support.postgres import Postgres
 from tests.support.process import Canary, acknowledged, identities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from canary.lab import Lab
@@ -19,26 +18,21 @@ if TYPE_CHECKING:
 SCRAPE_S = 10.0
 """Prometheus' scrape_timeout, if nothing else is set."""
 
-pytestmark = [pytest.mark.kafka, pytest.mark.postgres]
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.quick]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with Postgres() as server:
-        yield server
+def test_postgres_away_at_the_start_and_for_a_while_costs_nothing(lab: Lab, tmp_path: Path) -> None:
+    """Shows (d), and: a start waits, probing goes on, /readyz turns false, and after it is back nothing is missing."""
+    with Postgres() as postgres:
+        url = postgres.database()
+        postgres.stop()
+        goes_on(lab, Canary(tmp_path, lab.bootstrap, "through-postgres", store=url), postgres)
 
 
-@pytest.fixture
-def postgres(server: Postgres) -> Postgres:
-    """The server, running, however the test before left it."""
-    server.start()
-    return server
-
-
-@pytest.mark.quick
-def test_postgres_away_for_a_while_costs_nothing(lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
-    """Shows (d), and: probing goes on, /readyz turns false, and after it is back nothing is missing."""
-    with Canary(tmp_path, lab.bootstrap, "through-postgres", store=postgres.database()) as canary:
+def goes_on(lab: Lab, installed: Canary, postgres: Postgres) -> None:
+    with installed as canary:
+        canary.until(lambda: "waiting_for_store" in canary.output(), 20, "it says that it waits")
+        postgres.start()
         canary.until_probing()
         canary.until(lambda: canary.get("/readyz").status_code == 200, 20, "ready")
         before = canary.metric("canary_probes_acked_total")
@@ -64,17 +58,7 @@ def test_postgres_away_for_a_while_costs_nothing(lab: Lab, tmp_path: Path, postg
         assert canary.broken_promises() == []
         shown = canary.metric("canary_probes_acked_total")
         assert canary.stop() == [0, 0]
-    acked = acknowledged(tmp_path)
+    acked = acknowledged(installed.directory)
     held = identities(lab.bootstrap, "through-postgres")
     assert {identity for identity, offset in acked.items() if held.get(identity) != [offset]} == set()
     assert len(acked) >= shown
-
-
-def test_a_start_waits_for_the_store(lab: Lab, tmp_path: Path, postgres: Postgres) -> None:
-    url = postgres.database()
-    postgres.stop()
-    with Canary(tmp_path, lab.bootstrap, "waits", store=url) as canary:
-        canary.until(lambda: "waiting_for_store" in canary.output(), 20, "it says that it waits")
-        postgres.start()
-        canary.until_probing()
-        assert canary.stop() == [0, 0]

@@ -16,7 +16,7 @@ from storage.store import Store
 from storage.store.values import ViolationFilter
 from tests.support import stores
 from tests.support.process import START_S
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def test_what_was_read_and_then_replaced_is_flagged_soon_though_the_tail_consume
     lab.wait_isr(TOPIC, 0, {LEADER, FOLLOWER})
     runner.start()
     try:
-        assert runner.probing.wait(START_S)
+        in_time(runner.probing.wait(START_S), "what is waited for")
         until(lambda: all_read(runner), 60, "60 are acknowledged by both, and read")
         lab.pause(FOLLOWER)
         lab.wait_isr(TOPIC, 0, {LEADER})

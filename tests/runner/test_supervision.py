@@ -45,7 +45,7 @@ from storage.store.values import Lease, ViolationFilter
 from tests.support import stores
 from tests.support.contexts import context
 from tests.support.disk import small_disk
-from tests.support.waiting import until
+from tests.support.waiting import in_time, joined, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +129,7 @@ def test_readers_that_ended_are_started_again_and_the_others_go_on(monkeypatch: 
     assert rereads.alive
     assert whole in rereads._threads
     assert broken not in rereads._threads
-    assert rereads.stop(60)
+    in_time(rereads.stop(60))
 
 
 def test_a_ledger_that_cannot_be_written_and_a_queue_that_stays_full_are_troubles(
@@ -276,8 +276,7 @@ def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run
         stores.upgrade(store)
         until(lambda: {view.cluster for view in store.views.all()} == {"prod", "other"}, 30, "both are looked at")
     stopping.set()
-    process.join(60)
-    assert not process.is_alive()
+    joined(process)
     assert len(refused) == 2
 
 
@@ -306,8 +305,7 @@ def test_a_file_shows_a_liveness_probe_that_every_judge_turns(
     answers.set()
     until(lambda: touched() > old, 30, "it is touched again")
     stopping.set()
-    process.join(60)
-    assert not process.is_alive()
+    joined(process)
 
 
 def test_a_stop_while_the_ledger_cannot_be_written_says_how_much_was_never_durable(
@@ -405,7 +403,7 @@ def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it
             answers.clear()
             runner._inbox.put([f.Tick(1), f.Tick(2)])
             until(lambda: open_blindness(store), 30, "a full queue is said")
-            assert hangs.wait(60)
+            in_time(hangs.wait(60), "what is waited for")
             judged_ns = spoken()
             assert spoken() == judged_ns, "and its judge has not come on"
             answers.set()
@@ -413,7 +411,7 @@ def test_a_disk_that_hangs_stops_the_heartbeat_and_a_full_queue_is_said_until_it
             until(lambda: shown()[0] > judged_ns, 30, "the judge has come on")
             hangs.clear()
             answers.clear()
-            assert hangs.wait(60)
+            in_time(hangs.wait(60), "what is waited for")
             runner.stop(60)
         finally:
             answers.set()

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary.lab import NodeProperties
 from tests.support.labs import Watched
 from tests.support.process import Canary
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ def produced(lab: Lab, count: int) -> None:
     for number in range(count):
         producer.produce("orders", str(number).encode(), partition=0)
         producer.produce("payments", str(number).encode(), partition=0)
-    assert producer.flush(90) == 0
+    in_time(producer.flush(90) == 0, "all acknowledgements")
 
 
 def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_that_was_exposed(

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from canary.lab.state import free_ports
 from tests.support.process import START_S
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +71,7 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
         deadline = time.monotonic() + 2 * START_S
         while len([n for n in _seen(base).values() if n > 20]) < 3:
             assert up.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
+            in_time(time.monotonic() < deadline, log.read_text())
             time.sleep(0.5)  # asked over HTTP: there is no event to wait for
         assert f"{base}/" in log.read_text()
         leaders = {p["leader"] for p in httpx.get(f"{base}/api/v1/clusters/lab/partitions", timeout=60).json()["items"]}
@@ -80,7 +81,7 @@ def test_up_shows_rising_counts_of_three_brokers_and_ctrl_c_leaves_nothing_behin
         assert re.search(r"durability-canary", page)
         before = _seen(base)
         while any(n <= before[p] for p, n in _seen(base).items()):
-            assert time.monotonic() < deadline
+            in_time(time.monotonic() < deadline, "what is waited for")
             time.sleep(0.5)
         family = _family(up.pid)
         assert len([p for p in family if "java" in p.name()]) == 4

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.command import Ended, canary
 from tests.support.records import PATIENCE_S, content_of, read, salvaged
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ class Writers:
             if self.number % 20 == 0:
                 assert self.producers[codec].flush(PATIENCE_S) == 0
         for producer in self.producers.values():
-            assert producer.flush(PATIENCE_S) == 0
+            in_time(producer.flush(PATIENCE_S) == 0, "all acknowledgements")
 
     def reported(self, sent: Content, error: object, message: Message) -> None:
         assert error is None
@@ -87,13 +87,13 @@ def torn(lab: Lab) -> tuple[Writers, Path]:
     payments.init_transactions(PATIENCE_S)
     payments.begin_transaction()
     payments.produce(TOPIC, b"of a transaction, held", b"payment", 0)
-    assert payments.flush(PATIENCE_S) == 0
+    in_time(payments.flush(PATIENCE_S) == 0, "all acknowledgements")
     lab.pause(2)
     lab.pause(3)
     for partition in PARTITIONS:
         lab.wait_isr(TOPIC, partition, {1})
     payments.produce(TOPIC, b"of a transaction, gone", b"payment", 0)
-    assert payments.flush(PATIENCE_S) == 0
+    in_time(payments.flush(PATIENCE_S) == 0, "all acknowledgements")
     writers.write(200)
     lab.kill(1)
     kept = lab.copy_data(1)

@@ -24,7 +24,7 @@ from spark_reconcile.errors import UnreachableError
 from spark_reconcile.nightly import digesting
 from spark_reconcile.tables.digests import DIGEST, FAST_DIGEST, PERHAPS_NULL, PLACE
 from tests.support.topics import as_known
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +120,7 @@ class Business:
             producer.produce("orders", value, key=b"k%d" % number, partition=partition, headers=headers)
             if number % batch == batch - 1:
                 producer.flush(PATIENCE_S)
-        assert producer.flush(PATIENCE_S) == 0
+        in_time(producer.flush(PATIENCE_S) == 0, "all acknowledgements")
 
     def transactions(self, partition: int) -> None:
         """Write three records that are aborted and three that are committed."""

@@ -22,7 +22,7 @@ from spark_reconcile.job.inputs import look
 from spark_reconcile.job.ranges import plan
 from tests.support.process import records
 from tests.support.topics import as_known
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ class Writer:
         self.producer.produce(self.topic, value, partition=partition)
 
     def flush(self) -> None:
-        assert self.producer.flush(PATIENCE_S) == 0
+        in_time(self.producer.flush(PATIENCE_S) == 0, "all acknowledgements")
 
 
 def read_by_a_client(lab: Lab, topic: str, isolation: str) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ from tests.spark_reconcile import one_night
 from tests.spark_reconcile.one_night import planted, verdicts
 from tests.support.executors import dies_at_work, is_executor
 from tests.support.families import kill
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,7 +245,7 @@ def told(log: Path, words: str, *, whole: bool = True, seconds: float = 180) -> 
     """Wait until a log says something, and return the word that begins so."""
     deadline = time.monotonic() + seconds
     while words not in (text := log.read_text(errors="replace")):
-        assert time.monotonic() < deadline, text[-2000:]
+        in_time(time.monotonic() < deadline, text[-2000:])
         threading.Event().wait(0.1)
     at = text.index(words)
     return text[at:].split()[0] if whole else words

@@ -80,8 +80,7 @@ def running(settings: Settings, store: Store) -> Iterator[Callable[..., threadin
     yield start
     for stopping, thread in began:
         stopping.set()
-        thread.join(60)
-        assert not thread.is_alive()
+        waiting.joined(thread)
 
 
 def until(true: Callable[[], Any]) -> Any:

@@ -12,7 +12,7 @@ from canary_receipts import Producer
 from tests.support.java_receipts import jar, properties
 from tests.support.kafka_tools import install
 from tests.support.records import PATIENCE_S
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,8 +98,8 @@ class Writer:
             headers = [("number", b"%d" % self.number), ("none", None)] if self.number % 2 else None
             self.producer.produce(TOPIC, value, key, partition, headers=headers)
             if self.number % 10 == 0:
-                assert self.producer.flush(PATIENCE_S) == 0
-        assert self.producer.flush(PATIENCE_S) == 0
+                in_time(self.producer.flush(PATIENCE_S) == 0, "all acknowledgements")
+        in_time(self.producer.flush(PATIENCE_S) == 0, "all acknowledgements")
 
     def fill(self, ends: Iterable[int], wanted: Iterable[int]) -> None:
         """Write to the partitions, which have these ends, until they have the wanted ones."""

@@ -17,11 +17,16 @@ SHARED: Final = NodeProperties(
         "min.insync.replicas": 2,
         "log.retention.check.interval.ms": 500,
         "log.initial.task.delay.ms": 500,
+        "replica.fetch.wait.max.ms": 500,
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     },
     single={1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}},
 )
-"""Brokers in racks of their own that serve reads to their rack, and look twice a second for what is expired."""
+"""Brokers in racks of their own that serve reads to their rack, and look twice a second for what is expired.
+
+Followers ask for new records as often as Kafka's do, also in the quick profile: five times as often costs 0.04 CPU-s a
+second while nothing happens, and most tests wait. What is written comes to them as soon.
+"""
 PROFILES: Final[dict[Profile, dict[str, Any]]] = {
     "calm": {},
     "quick": {"features": {"eligible.leader.replicas.version": 0}},  # one follower frozen is enough (FIELD-NOTES)

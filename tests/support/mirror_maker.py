@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from canary.lab import process
 from canary.lab.jars import cache, classes
 from canary.lab.jars.pinned_jars import listed
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -130,7 +131,7 @@ class MirrorMaker:
         key = next(key for key, _ in self._offsets() if self._is(key, partition))
         producer = Producer({"bootstrap.servers": self._bootstrap})
         producer.produce(self._topic_of_offsets, key=key, value=json.dumps({"offset": offset}), partition=0)
-        assert producer.flush(30) == 0
+        in_time(producer.flush(30) == 0, "all acknowledgements")
 
     @property
     def _topic_of_offsets(self) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.support.families import kill
+from tests.support.waiting import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +40,7 @@ def at_work(scheduler: Scheduler) -> Iterator[None]:
         yield
     finally:
         stopping.set()
-        thread.join(60)
-        assert not thread.is_alive()
+        joined(thread)
 
 
 _ASKS = """

@@ -14,7 +14,7 @@ from canary.threads.ports import SteadyClock
 from canary.watching.elections.epoch_watcher import EpochWatcher
 from canary.watching.elections.quorum_watcher import QuorumWatcher
 from tests.support.recording import Recording
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from canary.lab import Lab
@@ -38,7 +38,7 @@ def watched(config: dict[str, Any], inbox: Recording, reached: Any) -> None:
         until(lambda: watcher.latest is not None and watcher.latest.unknown == 0, 30, "all is known")
         assert watcher.failing is None
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
 
 
 def test_what_a_leader_lost_from_its_disk_while_nobody_looked_is_known_though_it_was_written_over(
@@ -77,7 +77,7 @@ def test_the_quorum_is_told_once_and_without_an_answer_it_is_unknown(
         assert watcher.latest is not None
         assert [(one.node, one.lag) for one in watcher.latest.voters] == [(lab.controllers[0], 0)]
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
     nowhere = QuorumWatcher({"bootstrap.servers": "127.0.0.1:1"}, inbox, SteadyClock(), 0.2)
     nowhere.start()
     try:
@@ -85,4 +85,4 @@ def test_the_quorum_is_told_once_and_without_an_answer_it_is_unknown(
         assert nowhere.latest is not None
         assert {one.name: one.value for one in nowhere.latest.measurements()} == {"canary_quorum_unknown": 1}
     finally:
-        assert nowhere.stop(20)
+        in_time(nowhere.stop(20))

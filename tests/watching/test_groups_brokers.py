@@ -49,7 +49,7 @@ from tests.support.heard import Heard
 from tests.support.labs import Watched
 from tests.support.process import Canary
 from tests.support.recording import Recording
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +125,7 @@ def produce(config: dict[str, Any], name: str, records: int) -> None:
     producer = Producer(config)
     for _ in range(records):
         producer.produce(name, b"order", partition=0)
-    assert producer.flush(30) == 0
+    in_time(producer.flush(30) == 0, "all acknowledgements")
 
 
 def watching(config: dict[str, Any], heard: Heard, names: Sequence[str], patience_s: float = 1.0) -> GroupWatcher:
@@ -179,7 +179,7 @@ def test_a_group_is_stuck_reads_on_is_reset_and_loses_its_place(
         assert watcher.failing is None
         assert [one.group for one in watcher.latest.groups] == [group, "none-such"] if watcher.latest else False
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
 
 
 def test_a_transaction_that_hangs_is_told_with_whose_it_is_and_ended_as_it_says(
@@ -193,7 +193,7 @@ def test_a_transaction_that_hangs_is_told_with_whose_it_is_and_ended_as_it_says(
     producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(name, b"order", partition=0)
-    assert producer.flush(30) == 0  # and is never heard of again
+    in_time(producer.flush(30) == 0, "all acknowledgements")  # and is never heard of again
     address = open_to_all["bootstrap.servers"]
     watcher = TransactionWatcher(
         open_to_all, [name], Stable(address), heard, SteadyClock(), interval_s=0.2, after_s=1.0
@@ -223,7 +223,7 @@ def test_a_transaction_that_hangs_is_told_with_whose_it_is_and_ended_as_it_says(
         until(lambda: [one.key("c") for one in heard.over] == [said.key("c")], 30, "it is over")
         until(lambda: watcher.latest is not None and not watcher.latest.hanging, 30, "none hangs")
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
 
 
 def abort_spec(name: str, producer_id: int, producer_epoch: int) -> Any:
@@ -361,7 +361,7 @@ def test_a_mirror_that_may_not_be_read_is_said_and_unknown_and_checkpoints_may_b
         until(lambda: watcher.latest.unknown == "partition 0: no probe of the source was read yet", 30, "but empty")
         assert watcher.latest.translation_unknown == "MirrorMaker 2 writes no checkpoints here, or they cannot be read"
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
 
 
 def test_a_canary_whose_settings_name_a_group_shows_it(

@@ -21,7 +21,7 @@ from canary.threads.ports import SteadyClock
 from canary.watching.mirrormaker.checkpoints import decoded, encoded
 from canary.watching.mirrormaker.mirror_watcher import MirrorProgress, MirrorWatcher
 from tests.support.heard import Heard
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,7 +62,7 @@ class Pair:
             self.admin.create_topics([NewTopic(name, 1, 3)])[name].result(30)
 
     def restart(self) -> None:
-        assert self.watcher.stop(20)
+        in_time(self.watcher.stop(20))
         self.watcher = self._new()
         self.watcher.start()
 
@@ -77,7 +77,7 @@ class Pair:
 
         for number, key, value in contents:
             producer.produce(topic, key=key, value=value, partition=0, timestamp=at_ms, on_delivery=acked(number))
-        assert producer.flush(30) == 0
+        in_time(producer.flush(30) == 0, "all acknowledgements")
         return done
 
     def write(self, *numbers: int, producer: Any = None, age_s: int = 0) -> None:

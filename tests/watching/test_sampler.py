@@ -26,7 +26,7 @@ from canary.watching import own_topics
 from canary.watching.sampler import Watcher
 from tests.support.recording import Recording
 from tests.support.topics import as_known
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def watcher(config: dict[str, Any], topic: str, inbox: Recording) -> Iterator[Wa
     """Waits long for an answer: on a busy machine that is no failure."""
     part = Watcher(config, [topic], inbox, SteadyClock(), timeout_s=30.0)
     yield part
-    assert part.stop(30)
+    in_time(part.stop(30))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def hasty(config: dict[str, Any], topic: str, inbox: Recording) -> Iterator[Watc
     """Waits no longer than in production."""
     part = Watcher(config, [topic], inbox, SteadyClock())
     yield part
-    assert part.stop(30)
+    in_time(part.stop(30))
 
 
 def test_a_round_tells_everything_after_it_was_announced(
@@ -97,7 +97,7 @@ def test_a_round_tells_everything_after_it_was_announced(
     producer = Producer(config)
     for _ in range(7):
         producer.produce(topic, b"x", partition=1)
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "all acknowledgements")
     watcher.start()
     inbox.wait(lambda: len({f.sample for f in inbox.of(Listed)} - {f.sample for f in inbox.of(WatchFailed)}) >= 2)
 
@@ -170,7 +170,7 @@ def test_the_settings_in_force_are_told_together_with_a_start_that_has_moved(
     producer = Producer({"bootstrap.servers": lab.bootstrap})
     for _ in range(5):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "all acknowledgements")
     watcher.start()
     inbox.wait(lambda: any(f.end == 5 and f.start == 0 for f in inbox.of(Listed)))
     before = len(inbox.facts)
@@ -213,5 +213,5 @@ def test_silence_is_told_as_silence_and_does_not_hold_up_the_stop(
     patient = Watcher(config, [topic], patient_inbox, SteadyClock(), timeout_s=300.0)
     patient.start()
     patient_inbox.wait(lambda: patient_inbox.of(WatchAsked))
-    assert hasty.stop(20)
-    assert patient.stop(20)  # its answer would be waited for much longer
+    in_time(hasty.stop(20))
+    in_time(patient.stop(20))  # its answer would be waited for much longer

@@ -17,7 +17,7 @@ from canary.wire.fetch import Fetched, fetch
 from canary.wire.quorum import quorum
 from canary.wire.records import Batch, Record, batches
 from canary.wire.replicas import PartitionReplicas, described
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def produce(lab: Lab, name: str, records: list[tuple[bytes | None, bytes | None]
     producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 200, **config})
     for number, (key, value) in enumerate(records):
         producer.produce(name, value, key, 0, timestamp=1000 + number, headers=[("n", b"%d" % number), ("none", None)])
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "all acknowledgements")
 
 
 def everything(fetched: Fetched) -> list[tuple[Batch, list[Record]]]:
@@ -127,6 +127,7 @@ def test_a_transaction_has_its_marker(lab: Lab, client: Any) -> None:
     assert found[0].producer_id >= 0
 
 
+@pytest.mark.quick
 def test_epochs_have_exact_boundaries_and_who_is_in_sync_is_known_by_each_broker(lab: Lab, client: Any) -> None:
     name = topic(lab, replicas=3)
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from canary.settings.loading import PREFIX, RESERVED
 
 _ANSWER_S = 30.0
 _STORE_UP = "canary_api_store_up"
+_PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Without authorities: to load them, which httpx does for each request, costs ten times as much as a plain request."""
 
 
 @dataclass
@@ -115,7 +118,7 @@ class Installation:
 
     def get(self, path: str, **params: object) -> httpx.Response:
         """Ask its API."""
-        return httpx.get(f"{self.base}{path}", params=params, timeout=_ANSWER_S)  # type: ignore[arg-type]
+        return httpx.get(f"{self.base}{path}", params=params, timeout=_ANSWER_S, verify=_PLAIN)  # type: ignore[arg-type]
 
     def samples(self) -> list[Sample]:
         """Return the samples of one answer of /metrics; none where the store had no part in it."""

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.command import canary
 from tests.support.harm import change_byte, remove_batch
 from tests.support.process import Canary
+from tests.support.waiting import in_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ def produce(bootstrap: str, topic: str, batches: int, *, partition: int = 0, fir
     for number in range(first, first + batches):
         for i in range(5):
             producer.produce(topic, b"value %d.%d" % (number, i), b"key %d" % (number % 7), partition=partition)
-        assert producer.flush(60) == 0
+        in_time(producer.flush(60) == 0, "all acknowledgements")
 
 
 def config(folder: Path, bootstrap: str) -> Path:

@@ -21,7 +21,7 @@ from tests.support import tiers
 from tests.support.command import canary
 from tests.support.harm import remove_batch
 from tests.support.labs import Watched
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 from tests.watching.replicas.test_replicas_brokers import brief, config, produce
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_a_tier_is_silent_what_is_in_it_only_is_named_and_a_loss_from_a_disk_is_
         inbox.wait(lambda: inbox.of(EpochSeen)[-1].leader_epoch == 2)
         until(lambda: watcher.latest is not None and watcher.latest.unknown == 0, 30, "all is known")
     finally:
-        assert watcher.stop(20)
+        in_time(watcher.stop(20))
     tracker = Tracker()
     tracker.fold([RunnerStarted(1, "canary-0", "test"), *inbox.facts])
     assert tracker.drain().violations == []

@@ -14,7 +14,7 @@ from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.wire.errors import WireError
 from tests.anomalies.replicas.model import batch, record
-from tests.support.waiting import until
+from tests.support.waiting import in_time, until
 from tests.watching.replicas.world import World
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _scrubbed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scrubbed]:
     world = World({1: list(ROWS), 2: [*ROWS[:3], *ROWS[4:]], 3: list(ROWS)})
     found = Scrubbed(world, monkeypatch)
     yield found
-    assert found.worker.stop(20)
+    in_time(found.worker.stop(20))
 
 
 def test_it_says_where_replicas_differ_with_the_command_that_shows_it(scrubbed: Scrubbed) -> None:
@@ -187,4 +187,4 @@ def test_without_a_topic_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     scrubbed.worker.start()
     until(lambda: scrubbed.worker.latest and scrubbed.seen.unknown, 20, "nothing to compare")
     assert "no topic is matched" in (scrubbed.seen.unknown or "")
-    assert scrubbed.worker.stop(20)
+    in_time(scrubbed.worker.stop(20))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pytest
 
 from canary.probe.identity import Identity
+from spark_reconcile.job import session
+from tests.support.command import canary as command
 from tests.support.process import Canary, acknowledged, identities
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from canary.lab import Lab
 
@@ -46,32 +49,25 @@ def lost_online(canary: Canary) -> dict[object, int]:
     }
 
 
-def canary_command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours to its end; what guards against one that hangs is the test's own limit."""
-    return subprocess.run(
-        [sys.executable, "-m", "canary.cli", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def reconciled(canary: Canary, directory: Path) -> tuple[dict[str, Any], dict[Identity, str]]:
     """Dump and reconcile as an operator would; return the summary and each identity's verdict but survived."""
-    dumped = canary_command("dump", "--config", canary.config, "--out", directory / "dump")
-    assert dumped.returncode == 0, dumped.stderr
+    dumped = command("dump", "--config", canary.config, "--out", directory / "dump")
+    assert dumped.status == 0, dumped.err
     out = directory / "reconciled"
-    done = canary_command(
+    done = command(
         "reconcile", "--probe-log", directory / "probe-log", "--dump", directory / "dump", "--out", out, "--json"
     )
-    assert done.returncode == 1, done.stderr
+    assert done.status == 1, done.err
     rows = ds.dataset(out / "verdicts", format="parquet").to_table().to_pylist()
     verdicts = {Identity(r["producer_id"], r["generation"], r["partition"], r["sequence"]): r["verdict"] for r in rows}
-    return json.loads(done.stdout), verdicts
+    return json.loads(done.out), verdicts
 
 
-def test_each_acked_record_destroyed_on_all_replicas_is_flagged_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
-    """Shows (c), online: identity and offset of each, in REST and on /metrics."""
+def test_each_acked_record_destroyed_on_all_replicas_is_flagged_and_nothing_else(
+    lab: Lab, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shows (c): identity and offset of each, in REST and on /metrics, and by the commands of a night."""
+    monkeypatch.setattr(session, "session", lambda *_, **__: nullcontext(spark))  # a start of each command's own costs
     with Canary(tmp_path, lab.bootstrap, "destroyed") as canary:
         canary.until_probing()
         canary.until(lambda: canary.metric("canary_probes_acked_total") > 3 * 60, 60, "enough is acknowledged")
