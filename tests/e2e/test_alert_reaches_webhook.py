@@ -17,9 +17,9 @@ from dashboards.boards.catalogue import boards
 from dashboards.rules import GROUPS
 from storage.store import Store
 from tests.support.grafana import queries
+from tests.support.http_client import PATIENCE_S
 from tests.support.monitoring import Pager, monitoring
 from tests.support.process import Canary
-from tests.support.prometheus import PATIENCE_S
 from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
