@@ -17,7 +17,7 @@ import pytest
 
 from canary.drills.report.page import page as report
 from tests.drills.playing import found, played, result
-from tests.e2e.test_browser import SIZES, axe, browser, opened  # noqa: F401  # fixtures
+from tests.support.pages import LOOKS, SCHEMES, opened, overflow, serious
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -27,39 +27,29 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SCHEMES = ("light", "dark")
 DRILL = "fsync-loss"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("size", SIZES)
-def test_a_report_has_no_serious_finding_and_needs_no_script(
-    browser: Browser,  # noqa: F811
-    axe: str,  # noqa: F811
-    tmp_path: Path,
-    size: str,
-    scheme: str,
-) -> None:
+def test_a_report_has_no_serious_finding_and_needs_no_script(browser: Browser, axe: str, tmp_path: Path) -> None:
     gone = range(3, 40)
     bad = result(played(found("lost-write", gone), found("truncation", [3]), found("phantom", [50]), gone=gone))
     file = tmp_path / "report.html"
     file.write_text(report([bad, result(None, impossible="there is no java")]), encoding="utf-8")
-    page, said = opened(browser, file.as_uri(), size, scheme)
-    assert said == []
-    page.evaluate(axe)
-    violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    assert [one["id"] for one in violations if one["impact"] in {"serious", "critical"}] == []
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-    page.context.close()
-    page, _ = opened(browser, file.as_uri(), size, scheme, scripts=False)
-    assert page.get_by_role("heading", name="Timeline").is_visible()
-    page.context.close()
+    for size, scheme in LOOKS:
+        page, said = opened(browser, file.as_uri(), size, scheme)
+        assert said == []
+        assert serious(page, axe) == []
+        assert overflow(page) <= 0
+        page.context.close()
+        page, _ = opened(browser, file.as_uri(), size, scheme, scripts=False)
+        assert page.get_by_role("heading", name="Timeline").is_visible()
+        page.context.close()
 
 
 @pytest.mark.kafka
 @pytest.mark.quick
 def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
-    browser: Browser,  # noqa: F811
+    browser: Browser,
     tmp_path: Path,
 ) -> None:
     file, told = tmp_path / "report.html", tmp_path / "told"
@@ -105,7 +95,7 @@ def _first(address: str, incident: str) -> str:
     return str(loss["violation_id"])
 
 
-def _shown(browser: Browser, address: str, name: str, words: str, *, whole: bool = True) -> None:  # noqa: F811
+def _shown(browser: Browser, address: str, name: str, words: str, *, whole: bool = True) -> None:
     shots = os.environ.get("CANARY_SCREENSHOTS")
     for scheme in SCHEMES:
         page, _ = opened(browser, address, "wide", scheme)
