@@ -1,4 +1,4 @@
-"""The simulation finds each defect that was mended, once its mend is taken out: ``python -m simulation.search.taken_out``.
+"""``python -m simulation.search.taken_out``: the simulation finds each mended defect, once its mend is taken out.
 
 It takes a mend out of a copy of the tree, searches there for a life that goes wrong, and lives the same seed again in
 the whole tree.

@@ -62,7 +62,7 @@ def test_every_operation_keeps_its_contract(schema: BaseSchema) -> None:
         tried += 1
 
         @given(case=operation.as_strategy())
-        @settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
         def keeps(case: Case[Any]) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

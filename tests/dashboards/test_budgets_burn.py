@@ -106,12 +106,14 @@ class Stories:
     samples: int
     series: Series = field(default_factory=dict)
     told: list[dict[str, Any]] = field(default_factory=list)
+    alerts: set[str] = field(default_factory=set)
 
     def add(self, cluster: str, series: Series, alerts: dict[str, dict[str, int]]) -> None:
         """``alerts``: by the alert (and further labels), at which times how many fire."""
         self.series |= series
         for alert, times in alerts.items():
             name, _, more = alert.partition(" ")
+            self.alerts.add(name)
             where = f'alertname="{name}", alertstate="firing", cluster="{cluster}"{more and ", " + more}'
             self.told += [
                 {
@@ -124,7 +126,7 @@ class Stories:
 
     def run(self, tmp_path: Path) -> None:
         test = {"interval": self.every, "input_series": inputs(self.series), "promql_expr_test": self.told}
-        promtool_test(test, tmp_path, {FAST, SLOW, STEADY, MISSED, UNKNOWN}, every=self.every)
+        promtool_test(test, tmp_path, self.alerts, every=self.every)
 
 
 def silent(*times: str) -> dict[str, dict[str, int]]:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +88,16 @@ def template(form: str | None, **values: str) -> subprocess.CompletedProcess[str
 
 def rendered(form: str = "object-store", **values: str) -> dict[str, dict[str, Any]]:
     """Return what the chart makes, by kind/name."""
-    ran = template(form, **values)
+    made = yaml.load_all(made_of(form, *values.items()), yaml.CSafeLoader)
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in made if one}
+
+
+@cache
+def made_of(form: str, *values: tuple[str, str]) -> str:
+    """Return what the chart makes, as YAML."""
+    ran = template(form, **dict(values))
     assert ran.returncode == 0, ran.stderr
-    found = [one for one in yaml.safe_load_all(ran.stdout) if one]
-    return {f"{one['kind']}/{one['metadata']['name']}": one for one in found}
+    return ran.stdout
 
 
 def refused(form: str | None, **values: str) -> str:
@@ -121,29 +128,28 @@ def test_the_chart_is_clean_and_renders_with_little_and_with_everything() -> Non
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    ("form", "values"),
-    [(form, {}) for form in FORMS] + [("object-store", EVERYTHING), ("object-store", ON_PODS)],
-    ids=[*FORMS, "everything", "on pods"],
-)
-def test_what_kubernetes_knows_is_as_its_schemas_want_it(
-    form: str, values: dict[str, str], schemas: Path, tmp_path: Path
-) -> None:
-    objects = rendered(form, **values)
-    manifest = tmp_path / "manifest.yaml"
-    manifest.write_text(yaml.safe_dump_all(objects.values()))
-    assert kubeconform(schemas, manifest)["summary"] == {
-        "valid": sum(not one.startswith(tuple(OPERATORS)) for one in objects),
-        "invalid": 0,
+def test_what_kubernetes_knows_is_as_its_schemas_want_it(schemas: Path, tmp_path: Path) -> None:
+    installations: dict[str, tuple[str, dict[str, str]]] = {form: (form, {}) for form in FORMS}
+    installations |= {"everything": ("object-store", EVERYTHING), "on-pods": ("object-store", ON_PODS)}
+    made: list[str] = []
+    for name, (form, values) in installations.items():
+        objects = rendered(form, **values)
+        made += objects
+        (tmp_path / f"{name}.yaml").write_text(yaml.dump_all(objects.values(), Dumper=yaml.CSafeDumper))
+    (workload,) = (one for name, one in rendered("one-pod").items() if name.startswith("StatefulSet"))
+    workload["spec"]["replica"] = 1
+    (tmp_path / "misspelt.yaml").write_text(yaml.dump(workload, Dumper=yaml.CSafeDumper))
+    said = kubeconform(schemas, tmp_path)
+    assert [Path(one["filename"]).name for one in said["resources"]] == ["misspelt.yaml"], said
+    assert said["summary"] == {
+        "valid": sum(not one.startswith(tuple(OPERATORS)) for one in made),
+        "invalid": 1,
         "errors": 0,
-        "skipped": sum(one.startswith(tuple(OPERATORS)) for one in objects),
+        "skipped": sum(one.startswith(tuple(OPERATORS)) for one in made),
     }
-    next(one for name, one in objects.items() if name.startswith("StatefulSet"))["spec"]["replica"] = 1
-    manifest.write_text(yaml.safe_dump_all(objects.values()))
-    assert kubeconform(schemas, manifest)["summary"]["invalid"] == 1
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kubernetes' schemas, each a file that needs no other: kubeconform loads nothing from its folder's root."""
     folder = tmp_path_factory.mktemp("schemas")
@@ -156,10 +162,11 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def kubeconform(schemas: Path, manifest: Path) -> dict[str, Any]:
+def kubeconform(schemas: Path, manifests: Path) -> dict[str, Any]:
+    """Return what it says of the files of a folder; of resources only of those that are wrong."""
     where = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
     options = ["-strict", "-output", "json", "-summary", "-skip", ",".join(OPERATORS), "-schema-location", where]
-    said = subprocess.run(["kubeconform", *options, manifest], capture_output=True, text=True, check=False)
+    said = subprocess.run(["kubeconform", *options, manifests], capture_output=True, text=True, check=False)
     found: dict[str, Any] = json.loads(said.stdout)
     return found
 

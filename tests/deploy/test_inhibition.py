@@ -9,7 +9,8 @@ import pytest
 
 from canary.lab.state import free_ports
 from dashboards.__main__ import ROOT
-from tests.support.prometheus import PATIENCE_S, program, running, until_ready
+from tests.support.http_client import PATIENCE_S
+from tests.support.prometheus import program, running, until_ready
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

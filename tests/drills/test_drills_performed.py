@@ -1,4 +1,8 @@
-"""Drills on real brokers: the short ones, and all of them with --long. Kinds, places, silence count; times do not."""
+"""Drills on real brokers: the short ones, and all of them with --long. Kinds, places, silence count; times do not.
+
+In the short form one is left out that ``canary drill run`` performs in tests/e2e/test_drill_pages, and only one is
+performed after its control.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from canary.drills.rig import performance
 from canary.drills.rig.result import attempt
 from canary.drills.stage import Stage
 from canary.lab import Lab, LabError
+from tests.e2e.test_drill_pages import DRILL
 from tests.support import labs
 from tests.support.stalls import NotInTimeError
 
@@ -27,13 +32,16 @@ if TYPE_CHECKING:
 ALIKE = Stage(lab=labs.PROFILES["quick"])
 """The session's quick lab as a stage: its racks are in no drill's way."""
 
+CONTROLLED = "duplicate"
+"""The one whose control costs least."""
+
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.quick]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Perform the short ones, or all."""
     every = metafunc.config.getoption("--long")
-    wanted = [entry for entry in drills().values() if entry.drill.short or every]
+    wanted = [entry for name, entry in drills().items() if every or (entry.drill.short and name != DRILL)]
     metafunc.parametrize("name", [entry.name for entry in sorted(wanted, key=own)])
 
 
@@ -62,9 +70,8 @@ def shared_where_alike(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
 def test_what_a_drill_breaks_is_said_where_it_is_and_nothing_else(
     name: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """In the long form its control is performed, too."""
     lines: list[str] = []
-    control = pytestconfig.getoption("--long")
+    control = pytestconfig.getoption("--long") or name == CONTROLLED
     result = attempt(
         drills()[name], threading.Event(), lines.append, tmp_path, with_control=control, brokers=shared_where_alike
     )

@@ -7,7 +7,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -17,9 +16,9 @@ from dashboards.boards.catalogue import boards
 from dashboards.rules import GROUPS
 from storage.store import Store
 from tests.support.grafana import queries
+from tests.support.http_client import HTTP, PATIENCE_S
 from tests.support.monitoring import Pager, monitoring
 from tests.support.process import Canary
-from tests.support.prometheus import PATIENCE_S
 from tests.support.waiting import BUSY, until
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.postgres, pytest.mark.quick]
 
+LOOKS_S = 2.0
+"""Between two rounds of questions to Prometheus, which looks every five seconds."""
 PAGED_S = 30.0
 """How long it may take on an idle machine from finding a loss to the webhook: a scrape, an evaluation, a group."""
 
@@ -111,10 +112,17 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
     )
     with canary, monitoring(tmp_path, canary.port, [pager.address]) as prometheus:
         canary.until_probing()
-        until(lambda: _value(prometheus, "canary_violations_total") is not None, 60, "Prometheus scrapes")
+        until(
+            lambda: _value(prometheus, "canary_violations_total") is not None, 60, "Prometheus scrapes", step_s=LOOKS_S
+        )
         assert not pager.told
         _reconciled(url)
-        until(lambda: _value(prometheus, "canary_scrub_position_ratio") is not None, 60, "the scrubber has begun")
+        until(
+            lambda: _value(prometheus, "canary_scrub_position_ratio") is not None,
+            60,
+            "the scrubber has begun",
+            step_s=LOOKS_S,
+        )
         _foreign(lab.bootstrap, topic)
         canary.until_all_seen()
         canary.until(lambda: canary.metric("canary_foreign_records_total") > 0, 30, "somebody else's record is seen")
@@ -130,10 +138,10 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         _every_query_answers(prometheus, before)
         runbook = alert["annotations"]["runbook_url"]
         assert runbook == f"{canary.base}/runbooks/{name}?cluster=t"
-        assert "What to do" in httpx.get(runbook, timeout=PATIENCE_S).text
+        assert "What to do" in HTTP.get(runbook).text
         linked = alert["annotations"]["incident_url"]
         assert linked.startswith(f"{canary.base}/incidents?cluster=t&kind=")
-        page = httpx.get(linked, follow_redirects=True, timeout=PATIENCE_S)
+        page = HTTP.get(linked, follow_redirects=True)
         assert page.status_code == 200
         assert "/incidents/" in str(page.url), "more than one incident is open"
         for heading in ("What now", "Timeline", "What else was exposed", "Violations"):
@@ -168,7 +176,7 @@ def _foreign(bootstrap: str, topic: str) -> None:
 
 def _acknowledged(canary: Canary) -> None:
     for row in canary.get("/api/v1/incidents", limit=1000, state="open").json()["items"]:
-        answer = httpx.post(
+        answer = HTTP.post(
             f"{canary.base}/api/v1/incidents/{row['id']}/acknowledge", json={"note": "looking"}, timeout=PATIENCE_S
         )
         assert answer.status_code == 200
@@ -178,7 +186,7 @@ def _resolved(canary: Canary) -> bool:
     rows = canary.get("/api/v1/incidents", limit=1000).json()["items"]
     still = [row for row in rows if row["state"] != "resolved"]
     for row in still:
-        httpx.post(f"{canary.base}/api/v1/incidents/{row['id']}/resolve", json={"reason": "lost"}, timeout=PATIENCE_S)
+        HTTP.post(f"{canary.base}/api/v1/incidents/{row['id']}/resolve", json={"reason": "lost"})
     return not still
 
 
@@ -190,7 +198,7 @@ def _value(prometheus: str, expression: str) -> float | None:
 def _query(prometheus: str, expression: str, **when: float) -> Any:
     """Ask for an expression's value now, or for those from ``start`` to ``end``."""
     path, asked = "query_range" if when else "query", {"query": expression} | {k: str(v) for k, v in when.items()}
-    answer = httpx.get(f"{prometheus}/api/v1/{path}", params=asked, timeout=PATIENCE_S)
+    answer = HTTP.get(f"{prometheus}/api/v1/{path}", params=asked)
     assert answer.status_code == 200, f"{expression}: {answer.text}"
     return answer.json()["data"]
 
@@ -216,6 +224,6 @@ def _every_query_answers(prometheus: str, since: float) -> None:
         return not empty
 
     try:
-        until(all_answered, 30, "every query answers")
+        until(all_answered, 30, "every query answers", step_s=LOOKS_S)
     finally:
         assert empty == set()

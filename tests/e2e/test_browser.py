@@ -1,68 +1,30 @@
-"""The pages in a real browser: light and dark, narrow and wide, by keyboard alone, and what axe-core has to say.
-
-Chromium is Debian's (or $CHROMIUM); axe-core is fetched from npm's registry once (or $AXE_JS).
-"""
+"""The pages in a real browser: light and dark, narrow and wide, by keyboard alone, and what axe-core has to say."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import tarfile
 import threading
 import time
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from api import create_app
 from api.server import ApiServer
 from canary.anomalies.topology_change import TopologyChange
 from storage.store import Store
 from tests.api.serving import ProbeLogFake, lost, settings, view
+from tests.support.pages import LOOKS, SCHEMES, SIZES, opened, overflow, serious
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.e2e
 
-AXE = "axe-core@4.14.1"
-SIZES = {"wide": (1280, 900), "narrow": (360, 740)}
 SECOND = 10**9
-PATIENCE_MS = 120_000
-"""How long a browser may take for anything on a machine that is busy; no part of what is tested."""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    named = os.environ.get("AXE_JS")
-    cached = Path(os.environ.get("CANARY_CACHE") or "~/.cache/kafka-durability-canary").expanduser() / f"{AXE}.js"
-    if named is None and not cached.exists():
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        npm = shutil.which("npm")
-        assert npm, "npm is missing: install it (it fetches axe-core), or set AXE_JS"
-        packed = subprocess.run([npm, "pack", "--silent", AXE], cwd=cached.parent, check=True, capture_output=True)
-        archive = cached.parent / packed.stdout.decode().split()[-1]
-        with tarfile.open(archive) as files:
-            member = files.extractfile("package/axe.min.js")
-            assert member is not None
-            cached.write_bytes(member.read())
-        archive.unlink()
-    return Path(named or cached).read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    assert found, "chromium is missing: install the package chromium, or set CHROMIUM"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"], timeout=PATIENCE_MS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module", params=["whole", "broken", "empty"])
@@ -120,46 +82,25 @@ def _timeline(now: int) -> list[TopologyChange]:
     ]
 
 
-def opened(browser: Browser, address: str, size: str, scheme: Any, *, scripts: bool = True) -> tuple[Page, list[str]]:
-    width, height = SIZES[size]
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=scripts
-    )
-    context.set_default_timeout(PATIENCE_MS)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in {"error", "warning"} else None)
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto(address, wait_until="load")
-    return page, said
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
 def test_no_page_has_a_serious_finding_or_trouble_in_its_console(
-    request: pytest.FixtureRequest, browser: Browser, site: tuple[str, list[str]], axe: str, size: str, scheme: str
+    request: pytest.FixtureRequest, browser: Browser, site: tuple[str, list[str]], axe: str, *, long: bool
 ) -> None:
     address, pages = site
-    for path in pages:
-        refresh = "?refresh=off" if path == "/" else ""
-        page, said = opened(browser, f"{address}{path}{refresh}", size, scheme)
-        assert said == [], path
-        page.evaluate(axe)
-        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-        serious = [
-            (one["id"], [node["html"][:160] for node in one["nodes"]][:3])
-            for one in found
-            if one["impact"] in {"serious", "critical"}
-        ]
-        assert serious == [], path
-        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert overflow <= 0, f"{path} scrolls sideways at {size}"
-        shots = os.environ.get("CANARY_SCREENSHOTS")
-        if shots:
-            what, _, one = path.strip("/").partition("/")
-            named = what.removesuffix("s") if one else what or "status"
-            state = request.node.callspec.params["site"]
-            page.screenshot(path=f"{shots}/{state}-{named}-{size}-{scheme}.png", full_page=True)
+    shots = os.environ.get("CANARY_SCREENSHOTS")
+    for size, scheme in product(SIZES, SCHEMES) if long or shots else LOOKS:
+        page, said = opened(browser, f"{address}{pages[0]}?refresh=off", size, scheme)
+        for path in pages:
+            where = f"{path}, {size} and {scheme}"
+            if path != pages[0]:
+                page.goto(f"{address}{path}", wait_until="load")
+            assert said == [], where
+            assert serious(page, axe) == [], where
+            assert overflow(page) <= 0, f"scrolls sideways: {where}"
+            if shots:
+                what, _, one = path.strip("/").partition("/")
+                named = what.removesuffix("s") if one else what or "status"
+                state = request.node.callspec.params["site"]
+                page.screenshot(path=f"{shots}/{state}-{named}-{size}-{scheme}.png", full_page=True)
         page.context.close()
 
 

@@ -12,12 +12,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from canary.drills.report.page import page as report
 from tests.drills.playing import found, played, result
-from tests.e2e.test_browser import SIZES, axe, browser, opened  # noqa: F401  # fixtures
+from tests.support.http_client import HTTP
+from tests.support.pages import LOOKS, SCHEMES, opened, overflow, serious
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -27,47 +27,37 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SCHEMES = ("light", "dark")
 DRILL = "fsync-loss"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("size", SIZES)
-def test_a_report_has_no_serious_finding_and_needs_no_script(
-    browser: Browser,  # noqa: F811
-    axe: str,  # noqa: F811
-    tmp_path: Path,
-    size: str,
-    scheme: str,
-) -> None:
+def test_a_report_has_no_serious_finding_and_needs_no_script(browser: Browser, axe: str, tmp_path: Path) -> None:
     gone = range(3, 40)
     bad = result(played(found("lost-write", gone), found("truncation", [3]), found("phantom", [50]), gone=gone))
     file = tmp_path / "report.html"
     file.write_text(report([bad, result(None, impossible="there is no java")]), encoding="utf-8")
-    page, said = opened(browser, file.as_uri(), size, scheme)
-    assert said == []
-    page.evaluate(axe)
-    violations = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    assert [one["id"] for one in violations if one["impact"] in {"serious", "critical"}] == []
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-    page.context.close()
-    page, _ = opened(browser, file.as_uri(), size, scheme, scripts=False)
-    assert page.get_by_role("heading", name="Timeline").is_visible()
-    page.context.close()
+    for size, scheme in LOOKS:
+        page, said = opened(browser, file.as_uri(), size, scheme)
+        assert said == []
+        assert serious(page, axe) == []
+        assert overflow(page) <= 0
+        page.context.close()
+        page, _ = opened(browser, file.as_uri(), size, scheme, scripts=False)
+        assert page.get_by_role("heading", name="Timeline").is_visible()
+        page.context.close()
 
 
 @pytest.mark.kafka
 @pytest.mark.quick
-def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(
-    browser: Browser,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+@pytest.mark.timeout(1200)
+def test_while_a_drill_lasts_the_canarys_own_pages_tell_of_it(browser: Browser, tmp_path: Path, *, long: bool) -> None:
+    """In the long form after its control. Status 0 says that all was said, and nothing else: the drill passes."""
     file, told = tmp_path / "report.html", tmp_path / "told"
     command = [sys.executable, "-m", "canary.cli", "drill", "run", DRILL, "--report", str(file)]
+    command += [] if long else ["--no-control"]
     with told.open("w") as log, subprocess.Popen(command, stderr=log, stdout=log) as drill:
         try:
             address = until(lambda: _said(told, "the canary probes: (\\S+)"), 120, "it runs")
-            until(lambda: _said(told, "(from now on a direct client could know)"), 120, "its steps have cut the log")
+            until(lambda: _said(told, "(the ISR of probes-0 is .1, 2, 3.)"), 180, "its last step has been taken")
             drill.send_signal(signal.SIGSTOP)  # brokers and canary go on, and it ends no sooner than it is to
             lead = until(lambda: _lost(address), 60, "the loss is on the canary's pages")
             _shown(browser, f"{address}/?refresh=off", "status", "No")
@@ -91,21 +81,21 @@ def _said(told: Path, pattern: str) -> str | None:
 
 
 def _lost(address: str) -> dict[str, Any] | None:
-    answer = httpx.get(f"{address}/api/v1/incidents", timeout=30)
+    answer = HTTP.get(f"{address}/api/v1/incidents")
     items = answer.json()["items"] if answer.is_success else ()  # 503: its store is too busy just now
     return next((one for one in items if one["kind"] in {"lost-write", "truncation"}), None)
 
 
 def _first(address: str, incident: str) -> str:
     """Return the id of the first violation of an incident, which its briefing has as a range with commands."""
-    detail = until(lambda: httpx.get(f"{address}/api/v1/incidents/{incident}", timeout=30), 60, "it answers").json()
+    detail = until(lambda: HTTP.get(f"{address}/api/v1/incidents/{incident}"), 60, "it answers").json()
     loss = detail["briefing"]["losses"][0]
     command = next(one["command"] for one in detail["briefing"]["steps"] if "kafka-dump-log.sh" in one["command"])
     assert f"$3 >= {loss['first_offset']} && $3 <= {loss['last_offset']}" in command
     return str(loss["violation_id"])
 
 
-def _shown(browser: Browser, address: str, name: str, words: str, *, whole: bool = True) -> None:  # noqa: F811
+def _shown(browser: Browser, address: str, name: str, words: str, *, whole: bool = True) -> None:
     shots = os.environ.get("CANARY_SCREENSHOTS")
     for scheme in SCHEMES:
         page, _ = opened(browser, address, "wide", scheme)

@@ -12,8 +12,8 @@ from api.server import ApiServer
 from canary.lab.state import free_ports
 from storage.store import Store
 from tests.api.serving import ProbeLogFake, lost, settings, view
-from tests.e2e.test_browser import axe, browser, opened  # noqa: F401  # fixtures
 from tests.support.dex import CLIENT, GROUP, OPERATOR, PASSWORD, SECRET, STRANGER, dex
+from tests.support.pages import opened, overflow, serious
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,7 @@ def sign_in(page: Page, person: str) -> None:
     page.click("button[type=submit]")
 
 
-def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str, Store, str]) -> None:  # noqa: F811
+def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str, Store, str]) -> None:
     address, store, incident = site
     page, said = opened(browser, f"{address}/incidents/{incident}", "wide", "light", scripts=False)
     assert "/dex/" in page.url
@@ -99,22 +99,20 @@ def test_a_person_signs_in_acts_and_signs_out(browser: Browser, site: tuple[str,
 
 
 def test_the_button_to_sign_out_fits_and_can_be_used_by_everybody(
-    browser: Browser,  # noqa: F811
-    axe: str,  # noqa: F811
+    browser: Browser,
+    axe: str,
     site: tuple[str, Store, str],
 ) -> None:
     page, _ = opened(browser, f"{site[0]}/?refresh=off", "narrow", "dark")
     sign_in(page, OPERATOR)
     page.get_by_role("button", name="Sign out").wait_for()
     page.wait_for_load_state()  # before its style is there a page has other sizes
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-    page.evaluate(axe)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    assert [one["id"] for one in found if one["impact"] in {"serious", "critical"}] == []
+    assert overflow(page) <= 0
+    assert serious(page, axe) == []
     page.context.close()
 
 
-def test_a_person_without_a_right_is_told_so(browser: Browser, site: tuple[str, Store, str]) -> None:  # noqa: F811
+def test_a_person_without_a_right_is_told_so(browser: Browser, site: tuple[str, Store, str]) -> None:
     address, store, _ = site
     page, _ = opened(browser, f"{address}/", "wide", "light")
     sign_in(page, STRANGER)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = "4.1.0"
+USED = ("3.9.1", pinned_jars.DEFAULT_VERSION)
+"""Versions that other tests start: see test_modes, and nearly everything."""
 
 
 def content(name: str) -> bytes:
@@ -193,14 +195,20 @@ def test_without_java_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         cache.java()
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Try every version, or those on whose brokers nothing else runs."""
+    if "pinned" in metafunc.fixturenames:
+        left_out = () if metafunc.config.getoption("--long") else USED
+        metafunc.parametrize("pinned", [one for one in pinned_jars.pinned_versions() if one not in left_out])
+
+
 @pytest.mark.slow
 @pytest.mark.kafka
-@pytest.mark.parametrize("version", pinned_jars.pinned_versions())
-def test_brokers_of_every_pinned_version_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+def test_brokers_of_every_pinned_version_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pinned: str) -> None:
     monkeypatch.setenv("CANARY_CACHE", str(tmp_path / "cache"))
-    lib = cache.fetch(version)
-    assert {path.name for path in lib.iterdir()} == {jar.name for jar in pinned_jars.pinned(version)}
-    with Lab(tmp_path / "lab", brokers=1, version=version, die_with_parent=True) as lab:
+    lib = cache.fetch(pinned)
+    assert {path.name for path in lib.iterdir()} == {jar.name for jar in pinned_jars.pinned(pinned)}
+    with Lab(tmp_path / "lab", brokers=1, version=pinned, die_with_parent=True) as lab:
         assert [node.state for node in lab.status()] == ["running", "running"]
         metadata = AdminClient({"bootstrap.servers": lab.bootstrap, "log_level": 0}).list_topics(timeout=30)
         assert list(metadata.brokers) == [1]

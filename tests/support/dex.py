@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import yaml
 
 from canary.lab.state import free_ports
+from tests.support.http_client import HTTP
 from tests.support.prometheus import program, running
 from tests.support.waiting import until
 
@@ -45,5 +45,5 @@ def dex(directory: Path, canary: str) -> Iterator[str]:
     (directory / "dex.yaml").write_text(yaml.safe_dump(config))
     with running(program("DEX", "dex"), "serve", f"{directory}/dex.yaml", log=directory / "dex.log"):
         described = f"{issuer}/.well-known/openid-configuration"
-        until(lambda: httpx.get(described, timeout=2).is_success, 30, f"Dex answers; see {directory}/dex.log")
+        until(lambda: HTTP.get(described, timeout=2).is_success, 30, f"Dex answers; see {directory}/dex.log")
         yield issuer

@@ -83,14 +83,16 @@ class Canary(Installation):
 
     # what it says
 
-    def scrape(self) -> list[Sample]:
+    def scrape(self, *wanted: str) -> list[Sample]:
         """Return the samples of one answer of /metrics that the store had its part in; a busy one is asked again.
+
+        ``wanted``: beginnings of names; see samples().
 
         Raises:
             NotInTimeError: it did not answer the server in a few tries, and so nothing of it is shown.
         """
         for _ in range(10):
-            if found := self.samples():
+            if found := self.samples(*wanted):
                 return found
             time.sleep(0.5)  # asked over HTTP: there is no event to wait for
         raise NotInTimeError(f"{STORE_UP} is 0")
@@ -99,7 +101,7 @@ class Canary(Installation):
         """Return the sum of a metric's samples that have these labels; see scrape()."""
         return sum(
             sample.value
-            for sample in self.scrape()
+            for sample in self.scrape(name)
             if sample.name == name and all(sample.labels.get(k) == v for k, v in labels.items())
         )
 
@@ -180,7 +182,7 @@ class Canary(Installation):
         """Wait until whatever was acknowledged some time ago has been seen, by every consumer in every partition."""
 
         def reached() -> bool:
-            found = self.scrape()
+            found = self.scrape("canary_unseen_oldest_seconds", "canary_probes_acked_total")
             oldest = [sample.value for sample in found if sample.name == "canary_unseen_oldest_seconds"]
             acked = sum(sample.value for sample in found if sample.name == "canary_probes_acked_total")
             return bool(oldest) and max(oldest) < 3.0 and acked > 0

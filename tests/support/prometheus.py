@@ -9,18 +9,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import yaml
 
 from canary.lab.state import free_ports
+from tests.support.http_client import HTTP, PATIENCE_S
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-PATIENCE_S = 60.0
-"""How long an answer, or an end, may take on a machine that is busy; no part of what is tested."""
 
 
 def program(variable: str, name: str) -> str:
@@ -71,4 +68,4 @@ def until_ready(address: str, directory: Path) -> None:
 
 
 def _ready(address: str) -> bool:
-    return httpx.get(f"{address}/-/ready", timeout=2).status_code == 200
+    return HTTP.get(f"{address}/-/ready", timeout=2).status_code == 200

@@ -216,7 +216,7 @@ class Rig(Ground):
         Raises:
             ValueError: the canary shows nothing of its store.
         """
-        samples = self.canary.samples()
+        samples = self.canary.samples(name)
         if not samples:
             raise ValueError("the canary's /metrics are without its store")
         return sum(

@@ -18,6 +18,7 @@ from canary.drills.rig.rig import Rig, StoppedError
 from canary.drills.steps.step import Step
 
 _START_S: Final = 40.0
+_ACKED: Final = "canary_probes_acked_total"
 _PROBES: Final = 10
 """So many are seen by a canary that has started."""
 _CLOCK_FILE: Final = "CANARY_DRILL_CLOCK"
@@ -100,8 +101,8 @@ class KillCanaryAgainAndAgain(Step):
 def remember(rig: Rig) -> None:
     """Remember what the canary shows as acknowledged: it must never show less."""
     with contextlib.suppress(httpx.HTTPError, ValueError):
-        for one in rig.canary.samples():
-            if one.name == "canary_probes_acked_total":
+        for one in rig.canary.samples(_ACKED):
+            if one.name == _ACKED:
                 partition = int(one.labels["partition"])
                 rig.counted[partition] = max(one.value, rig.counted.get(partition, 0.0))
 
