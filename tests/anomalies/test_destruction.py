@@ -1,6 +1,6 @@
 """Random lives in which data is destroyed: all of it is said, nothing else, and each by its name and place.
 
-500 lives are a part of every run; 100,000 are ``pytest tests/anomalies/test_destruction.py --explore 200``.
+300 lives are a part of every run; 60,000 are ``pytest tests/anomalies/test_destruction.py --explore 200``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from simulation.destruction.lives import judged, lived
 from tests.support.seeds import cases
 
-LIVES = 500
+LIVES = 300
 
 
 def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> None:

@@ -396,7 +396,7 @@ class World:
             Store.connect(f"sqlite:///{directory}/store.db", timeout=0) as store,
             Ledger(directory / "ledger") as ledger,
         ):
-            stores.upgrade(store)
+            store.upgrade()
             recovery = ledger.recover()
             tracker = snapshot.unseal(recovery.state).tracker
             for batch in recovery.facts:

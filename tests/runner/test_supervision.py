@@ -273,7 +273,7 @@ def test_a_cluster_whose_ledger_cannot_be_opened_is_begun_again_while_others_run
     monkeypatch.setattr("canary.runner.cluster.cluster.Ledger", scarce)
     process = in_background(lambda: run.run(both, stopping), "process")
     with Store.connect(settings.store.url.get_secret_value(), timeout=10) as store:
-        stores.upgrade(store)
+        store.upgrade()
         until(lambda: {view.cluster for view in store.views.all()} == {"prod", "other"}, 30, "both are looked at")
     stopping.set()
     joined(process)

@@ -14,6 +14,8 @@ from tests.support.prefork import Prefork
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.dear("all programs are forked from one process, which is counted with the last of them")
+
 ROOT = Path(__file__).parent.parent.parent
 PARTS = ("canary", "api", "storage", "spark_reconcile", "canary_receipts", "dashboards", "deploy", "docs")
 
