@@ -31,7 +31,7 @@ def canary(lab: Lab, tmp_path: Path) -> Iterator[Canary]:
                 "name": "t",
                 "kafka": {"bootstrap.servers": lab.bootstrap},
                 "topic": {"name": "rolled", "config": {"min.insync.replicas": "2"}},
-                "modes": {"idempotent": {"interval": "100ms"}},
+                "modes": {"idempotent": {"interval": "250ms"}},
                 "watch": {"offsets": ["orders"]},
             }
         ]
@@ -90,7 +90,7 @@ def soon() -> str:
 def test_brokers_that_come_back_retention_and_topics_made_again_are_no_finding(
     lab: Lab, canary: Canary, *, long: bool
 ) -> None:
-    """Shows (a): each broker is stopped in turn, then one (in the long form each) is killed; what was promised is seen."""
+    """Shows (a): each broker is stopped in turn, then one (in the long form each) killed; what was promised is seen."""
     killed = lab.brokers if long else lab.brokers[:1]
     for broker in lab.brokers:
         restarted(lab, broker, canary, kill=False)
