@@ -124,7 +124,7 @@ def test_no_probe_is_left_without_outcome_when_a_broker_is_killed_and_another_fr
     lab: Lab, config: dict[str, object], topic: str, inbox: Recording, started: Callable[[Any], Any]
 ) -> None:
     in_time(started(tail(config, topic, inbox)).ready.wait(120), "what is waited for")
-    producer = started(sender(config, topic, inbox))
+    producer = started(sender(config, topic, inbox, interval=0.1))
     inbox.wait(lambda: len(inbox.of(Acked)) >= 30, 120)
     lab.kill(1)
     before = len(inbox.facts)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.quick
 def test_brokers_paused_for_12_s_are_no_loss_and_metrics_answer_meanwhile(lab: Lab, tmp_path: Path) -> None:
     """Shows (e)."""
-    with Canary(tmp_path, lab.bootstrap, "paused") as canary:
+    with Canary(tmp_path, lab.bootstrap, "paused", interval="250ms") as canary:
         canary.until_probing()
         for broker in lab.brokers:
             lab.pause(broker)

@@ -31,7 +31,7 @@ def canary(lab: Lab, tmp_path: Path) -> Iterator[Canary]:
                 "name": "t",
                 "kafka": {"bootstrap.servers": lab.bootstrap},
                 "topic": {"name": "rolled", "config": {"min.insync.replicas": "2"}},
-                "modes": {"idempotent": {"interval": "100ms"}},
+                "modes": {"idempotent": {"interval": "250ms"}},
                 "watch": {"offsets": ["orders"]},
             }
         ]
@@ -87,11 +87,15 @@ def soon() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 60))
 
 
-def test_brokers_that_come_back_retention_and_topics_made_again_are_no_finding(lab: Lab, canary: Canary) -> None:
-    """Each broker is stopped in turn, then killed in turn (promise (a) under faults): all that was promised is seen."""
-    for kill in (False, True):
-        for broker in lab.brokers:
-            restarted(lab, broker, canary, kill=kill)
+def test_brokers_that_come_back_retention_and_topics_made_again_are_no_finding(
+    lab: Lab, canary: Canary, *, long: bool
+) -> None:
+    """Shows (a): each broker is stopped in turn, then one (in the long form each) killed; what was promised is seen."""
+    killed = lab.brokers if long else lab.brokers[:1]
+    for broker in lab.brokers:
+        restarted(lab, broker, canary, kill=False)
+    for broker in killed:
+        restarted(lab, broker, canary, kill=True)
     canary.until_probing()
     canary.until_all_seen()
     assert canary.broken_promises() == []
@@ -101,7 +105,7 @@ def test_brokers_that_come_back_retention_and_topics_made_again_are_no_finding(l
     left = [
         one for one in canary.get("/api/v1/topology", subject="broker", limit=500).json()["items"] if one["address"]
     ]
-    assert len(left) >= 3 + 6, "each time that a broker was there"
+    assert len(left) >= 3 + 3 + len(killed), "each time that a broker was there"
     assert canary.get("/api/v1/topology", subject="controller").json()["items"] == []
     expired_and_made_again(lab, canary)
 
