@@ -112,17 +112,10 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
     )
     with canary, monitoring(tmp_path, canary.port, [pager.address]) as prometheus:
         canary.until_probing()
-        until(
-            lambda: _value(prometheus, "canary_violations_total") is not None, 60, "Prometheus scrapes", step_s=LOOKS_S
-        )
+        _until_scraped(prometheus, "canary_violations_total")
         assert not pager.told
         _reconciled(url)
-        until(
-            lambda: _value(prometheus, "canary_scrub_position_ratio") is not None,
-            60,
-            "the scrubber has begun",
-            step_s=LOOKS_S,
-        )
+        _until_scraped(prometheus, "canary_scrub_position_ratio")
         _foreign(lab.bootstrap, topic)
         canary.until_all_seen()
         canary.until(lambda: canary.metric("canary_foreign_records_total") > 0, 30, "somebody else's record is seen")
@@ -190,9 +183,8 @@ def _resolved(canary: Canary) -> bool:
     return not still
 
 
-def _value(prometheus: str, expression: str) -> float | None:
-    result = _query(prometheus, expression)["result"]
-    return float(result[0]["value"][1]) if result else None
+def _until_scraped(prometheus: str, metric: str) -> None:
+    until(lambda: _query(prometheus, metric)["result"], 60, f"Prometheus scrapes {metric}", step_s=LOOKS_S)
 
 
 def _query(prometheus: str, expression: str, **when: float) -> Any:

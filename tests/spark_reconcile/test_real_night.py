@@ -14,9 +14,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from canary.lab import NodeProperties
 from spark_reconcile.report.comparison import KINDS, UNEXPLAINED
-from tests.support.labs import Watched
 from tests.support.process import Canary
 from tests.support.topics import alter
 
@@ -78,12 +76,13 @@ def reconciled(canary: Canary) -> dict[str, Any]:
 @pytest.mark.quick
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_spark_finds_what_was_found_online_and_explains_the_rest(tmp_path: Path, *, long: bool) -> None:
+def test_spark_finds_what_was_found_online_and_explains_the_rest(lab: Lab, tmp_path: Path, *, long: bool) -> None:
     retention_ms = LONG_RETENTION_MS if long else RETENTION_MS
     settings = {
         "clusters": [
             {
                 "name": "t",
+                "kafka": {"bootstrap.servers": lab.bootstrap},
                 "topic": {
                     "name": TOPIC,
                     "partitions": 2,
@@ -93,28 +92,21 @@ def test_spark_finds_what_was_found_online_and_explains_the_rest(tmp_path: Path,
             }
         ],
     }
-    brisk = {
-        "log.retention.check.interval.ms": 2000,
-        "log.segment.delete.delay.ms": 1000,
-        "log.initial.task.delay.ms": 500,
-    }
-    with Watched(tmp_path / "lab", profile="quick", properties=NodeProperties(brisk), die_with_parent=True) as lab:
-        settings["clusters"][0]["kafka"] = {"bootstrap.servers": lab.bootstrap}
-        parts = ("run", "serve", "schedule")
-        with Canary(tmp_path / "c", lab.bootstrap, TOPIC, settings=settings, parts=parts) as canary:
-            canary.until_probing()
-            canary.until(lambda: first_offset(lab, TOPIC) > 100, 500, "retention has taken something")
-            if not long:
-                stop_retention(lab, TOPIC)
-            destroy(lab, TOPIC, 1)
-            canary.until(lambda: canary.violations("truncation"), 90, "the cut is flagged")
-            canary.until_probing()
-            canary.until_all_seen()
-            canary.until_no_doubt()
-            row = reconciled(canary)
-            found = [one for one in canary.violations() if one["kind"] in KINDS]
-            log = tmp_path / "c" / "probe-log"
-            outcomes = Counter(ds.dataset(log / "transactions", format="parquet").to_table()["outcome"].to_pylist())
+    parts = ("run", "serve", "schedule")
+    with Canary(tmp_path / "c", lab.bootstrap, TOPIC, settings=settings, parts=parts) as canary:
+        canary.until_probing()
+        canary.until(lambda: first_offset(lab, TOPIC) > 100, 500, "retention has taken something")
+        if not long:
+            stop_retention(lab, TOPIC)
+        destroy(lab, TOPIC, 1)
+        canary.until(lambda: canary.violations("truncation"), 90, "the cut is flagged")
+        canary.until_probing()
+        canary.until_all_seen()
+        canary.until_no_doubt()
+        row = reconciled(canary)
+        found = [one for one in canary.violations() if one["kind"] in KINDS]
+        log = tmp_path / "c" / "probe-log"
+        outcomes = Counter(ds.dataset(log / "transactions", format="parquet").to_table()["outcome"].to_pylist())
     by = [
         ({sighting["by"] for sighting in one["sightings"] if sighting["at"] <= row["ended_at"]}, one["count"])
         for one in found  # as it was then: a slow consumer may meet a loss later

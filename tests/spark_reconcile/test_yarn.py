@@ -153,30 +153,28 @@ def test_hdfs_keeps_files_whole_and_says_what_it_does_not_do(cluster: Hadoop) ->
             Folder(f"{url}/out").begin()
 
 
-def test_a_night_on_hdfs_leaves_what_it_leaves_here(
-    expected: dict[str, bytes], on_hdfs: str, cluster: Hadoop, tmp_path: Path
-) -> None:
-    out = f"{cluster.http}/out/plain"
-    environment = operators(tmp_path, cluster, {})
-    assert ended(reconciling(tmp_path, on_hdfs, out, "--master", "yarn", environment=environment), tmp_path) == 1
-    assert files(out) == expected
-    described(tmp_path)
-
-
 def test_a_night_on_s3_leaves_what_it_leaves_here(
-    expected: dict[str, bytes], night: Path, cluster: Hadoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected: dict[str, bytes],
+    night: Path,
+    cluster: Hadoop,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    long: bool,
 ) -> None:
+    """In the long form on YARN, whose executors are given the keys by the operator's configuration."""
     with object_store("canary") as keys:
         for name, value in keys.items():
             monkeypatch.setenv(name, value)
         fsspec.filesystem("s3", skip_instance_cache=True).put(f"{night}/", "canary/night", recursive=True)
-        environment = operators(tmp_path, cluster, keys)
-        job = reconciling(tmp_path, "s3://canary/night", "s3://canary/out", "--master", "yarn", environment=environment)
+        where = ("--master", "yarn") if long else ()
+        environment = operators(tmp_path, cluster, keys) if long else keys
+        job = reconciling(tmp_path, "s3://canary/night", "s3://canary/out", *where, environment=environment)
         assert ended(job, tmp_path) == 1
         assert files("s3://canary/out") == expected
 
 
-def test_a_container_that_is_killed_in_the_middle_costs_a_retry_and_no_verdict(
+def test_a_night_on_hdfs_leaves_what_it_leaves_here_though_a_container_is_killed_in_the_middle(
     expected: dict[str, bytes], on_hdfs: str, cluster: Hadoop, tmp_path: Path
 ) -> None:
     out = f"{cluster.http}/out/killed"
@@ -198,6 +196,7 @@ def test_a_container_that_is_killed_in_the_middle_costs_a_retry_and_no_verdict(
         for one in events(tmp_path)
     )
     assert files(out) == expected
+    described(tmp_path)
 
 
 def test_what_the_script_submits_needs_nothing_of_its_machine(
