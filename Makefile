@@ -121,7 +121,7 @@ soak: brokers $(INSTALLED)  ## An hour on real brokers that fail, and a hundred 
 soak-simulated: $(INSTALLED)  ## Lives in the simulated world, from fresh seeds (hours)
 	@$(BIN)/python -m simulation --cpu-seconds 28800 --first $$RANDOM$$RANDOM
 
-mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
+mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (an hour)
 	@$(BIN)/python -m tests.mutations
 
 bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)
