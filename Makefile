@@ -124,7 +124,7 @@ coverage: $(INSTALLED)  ## Which lines of the product no test reaches (MARKERS=:
 	@for package in canary api storage spark_reconcile canary_receipts; do \
 	  echo "$$package $$($(BIN)/coverage report --include "$$package/*" --format=total --precision=2) %"; done
 
-mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (hours)
+mutations: $(INSTALLED)  ## Break each definition of the anomaly engine on purpose, and see a test fail (an hour)
 	@$(BIN)/python -m tests.mutations
 
 bench: brokers $(INSTALLED)  ## Measure costs and compare them (hours; also: make bench BENCH=check ROUNDS=1 WRITE=--write)

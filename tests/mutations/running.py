@@ -39,6 +39,7 @@ _TOGETHER = 16
 def main(arguments: Sequence[str]) -> int:
     """Try mutations as the arguments say; return 1 if no test noticed one of them, else 0."""
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends what was started, too
     if options.spare:
         sys.stdout.write(matrix.report(options.spare.read_text().splitlines()))
         return 0
@@ -164,7 +165,6 @@ def _work(
     turn: Synchronized[int],
     results: SimpleQueue[Result | BaseException | None],
 ) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends what it started, too
     try:
         while True:
             with turn.get_lock():

@@ -222,6 +222,7 @@ def _collect(tree: Path, tests: Sequence[str], runs: _Runs, *, first: bool, comp
     status = 1
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.chdir(tree)
         os.environ["CANARY_NO_SHRINKING"] = "1"
         if not compiled:

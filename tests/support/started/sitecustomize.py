@@ -34,7 +34,9 @@ class Witness(threading.Thread):
             crowds: whether it also watches how many threads of the machine want to run; one process does.
         """
         super().__init__(name="stall-witness", daemon=True)
-        self._file, self._crowds = file, crowds
+        # Opened now: later there may be no descriptors left, which some tests are about.
+        self._file = file.open("a", encoding="utf-8", buffering=1)
+        self._load = os.open("/proc/loadavg", os.O_RDONLY) if crowds else None
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -46,8 +48,8 @@ class Witness(threading.Thread):
             if (late_s := now - before - TICK_S) >= STALL_S:
                 self.note(f"did not get to run for {late_s:.1f} s")
             before = now
-            if self._crowds:
-                wanted, ticks = wanted + _running(), ticks + 1
+            if self._load is not None:
+                wanted, ticks = wanted + _running(self._load), ticks + 1
                 if ticks >= CROWD_S / TICK_S:
                     if (each := wanted / ticks / processors) >= CROWDED:
                         self.note(f"shared each processor with {each:.0f} threads for {CROWD_S:g} s")
@@ -55,8 +57,7 @@ class Witness(threading.Thread):
 
     def note(self, words: str) -> None:
         """Write down a stall that ends now."""
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(f"{time.time():.3f}\t{os.getpid()} ({' '.join(sys.argv[:2])[-60:]}) {words}\n")
+        self._file.write(f"{time.time():.3f}\t{os.getpid()} ({' '.join(sys.argv[:2])[-60:]}) {words}\n")
 
     def stop(self) -> None:
         """End it."""
@@ -64,10 +65,9 @@ class Witness(threading.Thread):
         self.join()
 
 
-def _running() -> int:
-    """Return how many threads of this machine run or want to."""
-    with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123  # ten times a second
-        return int(file.read().split()[3].partition("/")[0])
+def _running(load: int) -> int:
+    """Return how many threads of this machine run or want to, of /proc/loadavg."""
+    return int(os.pread(load, 100, 0).split()[3].partition(b"/")[0])
 
 
 def begin(directory: Path) -> None:
