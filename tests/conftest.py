@@ -8,6 +8,7 @@ stalls for some seconds changes nothing.
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
+
+# Python keeps what it has compiled: without that each process that tests start compiles the libraries again, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Tracebacks as the canary itself writes them: without the local variables, whose pictures cost seconds.
 structlog.configure(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.seeds import cases
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def printed(folder: Path, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.dear("two sessions of pytest, the second by what the first one printed")
 def test_what_is_printed_repeats_the_cases(tmp_path: Path) -> None:
     fresh = printed(tmp_path, "--explore", "2")
     (seed,) = set(re.findall(r"pytest --seed (\d+) --explore 2", fresh))
