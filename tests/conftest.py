@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from canary.lab import Lab
 
-# Python keeps what it has compiled: without that each process that tests start compiles the libraries again, for seconds.
+# Python keeps what it has compiled: without that, each process that tests start compiles the libraries for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
