@@ -75,7 +75,7 @@ test: brokers  ## Everything that needs no Debian packages: linters, types, unit
 test-quick: brokers  ## In two minutes: linters, types, unit tests that are not dear, and one round on real brokers
 	@$(LANES); \
 	lane round $(PYTEST) -m round; \
-	lane cpu $(PYTEST) --lane cpu --numprocesses 2 -m '$(FAST) and not dear'; \
+	lane cpu $(PYTEST) --lane cpu -m '$(FAST) and not dear'; \
 	$(LINT); ended
 
 test-e2e: MARKERS := e2e

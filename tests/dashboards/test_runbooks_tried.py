@@ -15,6 +15,7 @@ from canary.lab import Lab
 from dashboards.__main__ import ROOT
 from dashboards.runbooks import RUNBOOKS, commands
 from tests.support.kafka_tools import install
+from tests.support.stalls import python_path
 from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def environment(lab: Lab, tmp_path: Path, *, long: bool) -> Iterator[dict[str, s
     """What a person has in the shell; what was set for all brokers is taken back."""
     own = {
         "PATH": f"{install(tmp_path / 'bin')}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(ROOT),
         "BOOTSTRAP": ",".join(f"127.0.0.1:{lab.port(broker)}" for broker in (1, 2)),
     }
     yield os.environ | own

@@ -21,6 +21,7 @@ from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import lost
 from tests.support import stores
 from tests.support.receiving import Answer, Receiving, receiving
+from tests.support.stalls import python_path
 from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def test_what_was_sent_by_one_that_was_killed_before_it_noted_that_is_sent_again
     there.answers = [Answer(does="hang")]
     open_one(store)
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, store_url, there.url], env={**os.environ, "PYTHONPATH": str(Path.cwd())}
+        [sys.executable, "-c", KILLED, store_url, there.url], env={**os.environ, "PYTHONPATH": python_path(Path.cwd())}
     )
     try:
         until(lambda: there.requests, 60, "it was sent")

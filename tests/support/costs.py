@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
 LOOP_S: Final = 0.08
 """CPU-seconds of one round of the loop where ``ruff check . && mypy`` takes 65 CPU-seconds from cold."""
@@ -37,6 +37,7 @@ class Costs:
         self.total: dict[str, float] = {}
         self._began_s = self._shared_s = 0.0
         self._fixtures: dict[str, float] = {}
+        self._left_out: dict[str, str] = {}
 
     def item_s(self) -> float:
         """Return what the present item has cost so far, without what was spent on shared fixtures."""
@@ -79,6 +80,11 @@ class Costs:
             self._fixtures.clear()
         return report
 
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Remember which tests are left out because they are dear, and why they are."""
+        dear = [(item, mark) for item in items if (mark := item.get_closest_marker("dear")) is not None]
+        self._left_out |= {item.nodeid.partition("[")[0]: mark.args[0] for item, mark in dear if is_unit(item)}
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Sum what items cost."""
         for name, value in report.user_properties:
@@ -86,8 +92,12 @@ class Costs:
                 for what, spent in value.items():
                     self.total[what] = self.total.get(what, 0.0) + spent
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print what cost most."""
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """Print what cost most, and what was left out because it would have."""
+        if "not dear" in config.option.markexpr:
+            terminalreporter.section(f"{len(self._left_out)} tests are dear, and left out")
+            for name, why in self._left_out.items():
+                terminalreporter.write_line(f"{name}: {why}")
         if not self.total:
             return
         spent_s = sum(self.total.values())

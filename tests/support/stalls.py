@@ -50,6 +50,11 @@ LATE: Final = (NotInTimeError, LabError, KafkaException, TimeoutError, subproces
 """Failures that are no more than lateness."""
 
 
+def python_path(*folders: Path | str) -> str:
+    """Return a PYTHONPATH with these folders for a process that is to be watched."""
+    return os.pathsep.join(map(str, (STARTED, *folders)))
+
+
 class Witnesses:
     """What the witnesses of this session wrote: of this process, and of each Python that it starts."""
 
@@ -61,7 +66,7 @@ class Witnesses:
         """Watch this process, and from here on each Python that it starts."""
         self._directory = tempfile.TemporaryDirectory(prefix="canary-witnesses-")
         os.environ[DIRECTORY] = self._directory.name
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(STARTED), os.environ.get("PYTHONPATH"))))
+        os.environ["PYTHONPATH"] = python_path(*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
         self._own = Witness(Path(self._directory.name) / f"{os.getpid()}.stalls", crowds=True)
         self._own.start()
 
