@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from simulation.world.outcome import Outcome
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.dear("whole lives of the canary, in which any part may fail")]
 
 LOSING = ISR_OF_ONE
 """That all three witnesses say the same of it is tested with the canary's lives: nothing goes wrong in it there."""

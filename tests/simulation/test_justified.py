@@ -29,7 +29,7 @@ from tests.simulation.test_lives import ISR_OF_ONE
 if TYPE_CHECKING:
     import random
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.dear("whole lives of the canary, in which any part may fail")]
 
 CALM = Plan(seed=3, hours=0.03, grain=1.0, partitions=1)
 TOPIC = "durability-canary"

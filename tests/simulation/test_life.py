@@ -17,7 +17,7 @@ from simulation.search.shrinking import regression, shrunk, told
 from simulation.world.plan import Plan, Strike, plan_of
 from tests.simulation.test_lives import ISR_OF_ONE
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.dear("whole lives of the canary, in which any part may fail")]
 
 
 def test_the_same_seed_is_the_same_life() -> None:
@@ -43,7 +43,6 @@ def test_a_committed_offset_that_goes_back_without_a_loss_is_noticed_and_false(m
     }
 
 
-@pytest.mark.dear("finds the shortest life that goes wrong, and lives its regression test twice")
 def test_silence_about_a_loss_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Flusher, "violations", lambda *_: None)
     harmless = Strike(60.0, "elect", 1.0, 1)

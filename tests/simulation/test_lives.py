@@ -14,6 +14,8 @@ from simulation.search.shrinking import shrunk, told
 from simulation.world.plan import PIPELINED, Plan, Strike, plan_of
 from tests.support.seeds import cases
 
+pytestmark = pytest.mark.dear("whole lives of the canary, in which any part may fail")
+
 FRESH_CPU_S = 60.0
 """For so long fresh seeds are lived in each run; a hundred times as long with --long."""
 
@@ -111,14 +113,6 @@ WENT_WRONG: dict[str, Plan] = {
     ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
-DEAR = {
-    about: pytest.mark.dear("a life that once went wrong, as it was found")
-    for about in (
-        "a leader that is cut off while its topic is deleted and made again, and answers a re-read",
-        "six partitions, for which the scrubber had as little time as for three",
-    )
-}
-"""A shorter life would not have shown it."""
 
 
 def broken_by(life: Life, mode: str | None = None) -> set[str]:
@@ -208,7 +202,7 @@ def test_a_life_may_be_so_coarse_that_an_hour_lies_between_two_probes() -> None:
     assert settings.clusters[0].watch.audit_interval == 600 * 3600
 
 
-@pytest.mark.parametrize("about", [pytest.param(one, marks=DEAR.get(one, ())) for one in WENT_WRONG])
+@pytest.mark.parametrize("about", WENT_WRONG)
 def test_what_went_wrong_once_goes_right(about: str) -> None:
     outcome = live(WENT_WRONG[about])
     assert outcome.wrong == [], told(outcome)
@@ -230,7 +224,6 @@ def test_what_a_broken_cluster_loses_is_found_and_said_in_each_mode() -> None:
         assert {"never written", "hollow"} <= broken_by(life, mode), f"{mode}: {told(outcome)}"
 
 
-@pytest.mark.dear("forty logs, each of which the scrubber comes back to")
 def test_a_loss_is_found_though_the_scrubber_turns_to_one_log_in_an_interval_and_there_are_many(
     monkeypatch: pytest.MonkeyPatch, *, long: bool
 ) -> None:
@@ -287,7 +280,6 @@ def test_a_client_that_is_refused_is_tried_again_with_growing_pauses() -> None:
     assert "blind" in {one.kind for _, one in world.truth.violations}
 
 
-@pytest.mark.dear("lives fresh seeds for 60 CPU-seconds")
 @pytest.mark.timeout(0)
 def test_fresh_seeds(*, long: bool) -> None:
     began, broken = time.process_time(), 0
