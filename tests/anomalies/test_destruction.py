@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from simulation.destruction.lives import judged, lived
 from tests.support.seeds import cases
 
 LIVES = 300
 
 
+@pytest.mark.dear("three hundred lives")
 def test_what_was_destroyed_is_said_and_nothing_else_whatever_else_happens() -> None:
     out_of_order_by_a_cut_and_expired = 786808643, 3006460, 932478807, 612563607, 829064752
     out_of_order_with_one_that_a_leader_acknowledged_alone = 2137857213

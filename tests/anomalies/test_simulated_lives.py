@@ -24,6 +24,7 @@ FACTS_ONLY = {"zombie-write", "early-expiry"}
 """Those two leave no trace in a history, and what expires too early hides there what else was broken."""
 
 
+@pytest.mark.dear("twenty lives, each judged three times")
 def test_nothing_is_said_of_a_correct_life() -> None:
     for seed in cases("correct lives", 20, 1743457292):
         life = lived(seed)
@@ -48,6 +49,7 @@ def test_what_was_broken_is_said(kind: str) -> None:
     pytest.fail(f"of 160 lives only {online} were broken online, {offline} offline, {compared} could be compared")
 
 
+@pytest.mark.dear("nine lives that were judged wrongly once, and twenty fresh ones")
 def test_what_was_broken_in_several_ways_is_said() -> None:
     two_early_reads_of_one_producers_transactions = lived(830, "G1a-transaction", "poll-skip", "precommitted-read")
     agree(two_early_reads_of_one_producers_transactions)

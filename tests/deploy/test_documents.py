@@ -5,6 +5,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from api.reference import PLACE, rest_reference
 from canary.settings.serving import ApiSettings, AuthSettings, OidcSettings
 from dashboards.__main__ import ROOT
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.dear("builds the documents")
 def test_the_documents_build_without_a_dead_link(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)

@@ -117,6 +117,7 @@ def test_a_history_is_checked(canary: Canary, history: Path) -> None:
     assert (done.returncode, done.stdout[:5]) == (0, "VALID"), done.stderr
 
 
+@pytest.mark.dear("a fresh installation compiles and starts what it runs")
 def test_a_database_is_migrated(canary: Canary, tmp_path: Path) -> None:
     assert canary("db", "current").stdout.startswith("empty")
     upgraded = canary("db", "upgrade")
@@ -126,6 +127,7 @@ def test_a_database_is_migrated(canary: Canary, tmp_path: Path) -> None:
     assert (tmp_path / "var/canary/store.db").is_file()
 
 
+@pytest.mark.dear("a fresh installation compiles and starts all of the API")
 def test_the_api_serves_pages_and_metrics_and_stops(environment: Path, tmp_path: Path, free_port: int) -> None:
     settings = {"CANARY_API__PORT": str(free_port)}
     with subprocess.Popen(

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 from canary.lab.state import free_ports
 from storage.store import Store
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KEY = "a-key-that-nobody-may-see"
 
 
+@pytest.mark.dear("runner, notifier and API are started as they are in production")
 def test_a_test_of_the_alarm_reaches_a_receiver_by_way_of_the_store_and_the_api(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "canary.yaml"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
 from tests.support.bench import PRODUCER, TOPIC, Bench
 from tests.support.steps import steps
@@ -32,5 +34,6 @@ def lose(n: int) -> None:
         assert sum(one[0] == kind for one in found) == n
 
 
+@pytest.mark.dear("how costs grow is seen where they are large")
 def test_five_times_the_losses_take_five_times_as_long_and_not_25() -> None:
     assert steps(lambda: lose(1000)) < 5.1 * steps(lambda: lose(200))
