@@ -8,8 +8,10 @@ import pytest
 
 from simulation.search.edits import Edit
 from tests.mutations import matrix, session
+from tests.support.forks import at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 CODE = "LIMIT = 3\n\n\ndef within(n):\n    return n <= LIMIT\n"
@@ -50,20 +52,33 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def test_each_edit_is_seen_by_the_tests_whether_it_runs_now_at_the_import_or_in_another_process(tree: Path) -> None:
+def failures(tree: Path, edits: Sequence[Edit], *, first: bool) -> list[Sequence[str]]:
+    """Return what fails with nothing broken, and with each edit. It forks, which a large process should not."""
     whole = session.whole(tree, ["test_limits.py"])
-    assert (whole.failed, len(whole.cpu_s)) == ([], 3)
-    found = {edit: outcome.failed for edit, outcome in session.outcomes(tree, ["test_limits.py"], EDITS, first=False)}
+    assert len(whole.cpu_s) == 3
+    found = {edit: outcome.failed for edit, outcome in session.outcomes(tree, ["test_limits.py"], edits, first=first)}
+    return [whole.failed, *(found[edit] for edit in edits)]
+
+
+def every_failure(tree: Path) -> list[Sequence[str]]:
+    return failures(tree, EDITS, first=False)
+
+
+def first_failure(tree: Path) -> list[Sequence[str]]:
+    return failures(tree, EDITS[1:2], first=True)
+
+
+def test_each_edit_is_seen_by_the_tests_whether_it_runs_now_at_the_import_or_in_another_process(tree: Path) -> None:
+    (found,) = at_once(every_failure, tree, count=1)
     three, four, another = (
         f"test_limits.py::test_{name}" for name in ("three_is_within", "four_is_not", "another_process_agrees")
     )
-    assert [found[edit] for edit in EDITS] == [[three], [four, another], [three], [], ["test_limits.py"]]
+    assert found == [[], [three], [four, another], [three], [], ["test_limits.py"]]
     assert (tree / "limits.py").read_text() == CODE
 
 
 def test_with_first_a_run_ends_where_the_first_fails(tree: Path) -> None:
-    found = list(session.outcomes(tree, ["test_limits.py"], EDITS[1:2], first=True))
-    assert [outcome.failed for _, outcome in found] == [["test_limits.py::test_four_is_not"]]
+    assert at_once(first_failure, tree, count=1) == [[[], ["test_limits.py::test_four_is_not"]]]
 
 
 def test_what_kills_nothing_that_others_do_not_kill_is_spare_the_dearest_first() -> None:

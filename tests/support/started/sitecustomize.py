@@ -57,7 +57,7 @@ class Witness(threading.Thread):
 
     def note(self, words: str) -> None:
         """Write down a stall that ends now."""
-        self._file.write(f"{time.time():.3f}\t{os.getpid()} ({' '.join(sys.argv[:2])[-60:]}) {words}\n")
+        self._file.write(f"{time.time():.6f}\t{os.getpid()} ({' '.join(sys.argv[:2])[-60:]}) {words}\n")
 
     def stop(self) -> None:
         """End it."""
