@@ -137,6 +137,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if reporter is None:  # switched off: nothing counts
         return
     skipped = reporter.stats.get("skipped", [])
-    if skipped and exitstatus == pytest.ExitCode.OK and os.environ.get("CI") == "true":
+    if (
+        skipped
+        and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        and os.environ.get("CI") == "true"
+    ):
         reporter.write_line(f"CI=true and {len(skipped)} skipped: a skipped test fails the run", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -64,6 +64,21 @@ def test_no_brokers_and_a_child_that_stalled():
     frozen.wait()
     fails_once("g", NotInTimeError("late"), stall=False)
 
+@pytest.fixture(scope="session")
+def late_once():
+    fails_once("h", NotInTimeError("late"), stall=True)
+
+def test_a_shared_fixture_that_was_late(late_once):
+    pass
+
+def test_false_behind_a_late_end():
+    runs["i"] = runs.get("i", 0) + 1
+    try:
+        assert runs["i"] > 1
+    finally:
+        if runs["i"] == 1:
+            fails_once("j", NotInTimeError("late"), stall=True)
+
 def test_a_child_that_crashes():
     crashed = subprocess.run([sys.executable, "-c", "import ctypes; ctypes.string_at(0)"])
     assert crashed.returncode == 0
@@ -96,11 +111,13 @@ def test_only_lateness_with_evidence_is_run_again_and_both_are_printed(tmp_path:
         "test_no_brokers_and_stalled": "PASSED",
         "test_no_brokers_and_a_child_that_stalled": "PASSED",
         "test_a_child_that_crashes": "FAILED",
+        "test_a_shared_fixture_that_was_late": "PASSED",
+        "test_false_behind_a_late_end": "FAILED",
         "test_late_twice": "FAILED",
     }, done.stdout + done.stderr
     assert "test_late_and_stalled failed and was run again: NotInTimeError('late')" in done.stdout
     assert "did not get to run for 3.0 s" in done.stdout
-    assert done.stdout.count("was run again") == 4
+    assert done.stdout.count("was run again") == 5
     assert "crashed meanwhile" in done.stdout
     assert "in string_at" in done.stdout, "where the child was"
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROGRAM = "simulation"
 FOLDERS = (PROGRAM, "tests/simulation")
-BY_NAME = ("uv.lock", "storage/store/migrations")
-"""What no import shows: the versions of libraries, and the migrations, which alembic loads by their file names."""
-BRANCHES = ("origin/main", "main")
+BY_NAME = (
+    *("pyproject.toml", "uv.lock", "tests/conftest.py"),
+    *("canary/probing", "canary/workloads", "storage/store/migrations"),
+)
+"""No import statement shows them: settings, versions of libraries, what is loaded by names that are put together."""
+BRANCHES = ("refs/remotes/origin/main", "refs/heads/main")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,23 @@ def decided(root: Path, base: str | None = None) -> Decision:
         return Decision(run=True, why="there is no other commit to compare with")
     short = commit[:8]
     files = changed(root, commit)
+    if files is None:
+        return Decision(run=True, why=f"git cannot compare with {short}")
     mine = next((one for one in files if _within(one, (*FOLDERS, *BY_NAME))), None)
     if mine is None:
-        needed = imported(root)
-        mine = next((one for one in files if one in needed), None)
+        try:
+            needed = imported(root)
+        except (SyntaxError, ValueError) as error:
+            return Decision(run=True, why=f"a module cannot be read: {error}")
+        folders = {Path(one).parent for one in needed}  # what is no module is read by its neighbours
+        mine = next((one for one in files if one in needed or _beside(one, folders)), None)
     if mine is None:
         return Decision(run=False, why=f"nothing that {PROGRAM} imports differs from {short}")
     return Decision(run=True, why=f"{mine} differs from {short}")
+
+
+def _beside(file: str, folders: Collection[Path]) -> bool:
+    return not file.endswith(".py") and Path(file).parent in folders
 
 
 def _within(file: str, folders: Sequence[str]) -> bool:
@@ -68,22 +81,26 @@ def base_of(root: Path, base: str | None = None) -> str | None:
         found = [_git(root, "merge-base", "HEAD", name) for name in BRANCHES]
     bases = [one for one in found if one]
     older = next((one for one in bases if one != head), None)
-    if older is None and bases and _git(root, "status", "--porcelain"):
+    if older is None and bases and os.environ.get("CI") != "true" and _git(root, "status", "--porcelain"):
         return head
     return older
 
 
-def changed(root: Path, base: str) -> list[str]:
-    """Return the files that differ from a commit: committed since, not committed, or not known to git."""
-    differing = _git(root, "diff", "--name-only", "--no-renames", "-z", base, "--") or ""
-    unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z") or ""
+def changed(root: Path, base: str) -> list[str] | None:
+    """Return the files that differ from a commit: committed since, not committed, unknown to git. None: not known."""
+    differing = _git(root, "diff", "--name-only", "--no-renames", "--relative", "-z", base, "--")
+    unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    if differing is None or unknown is None:
+        return None
     return sorted({*differing.split("\0"), *unknown.split("\0")} - {""})
 
 
 def _git(root: Path, *arguments: str) -> str | None:
     """Return what git prints, None if it fails or is not there."""
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, errors="surrogateescape", check=False
+        )
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -94,7 +111,7 @@ def imported(root: Path) -> set[str]:
 
     A module that is not there counts under the names that its file may have: it may have been there before.
     """
-    ahead = [path.relative_to(root).as_posix() for path in (root / PROGRAM).rglob("*.py")]
+    ahead = [path.relative_to(root).as_posix() for folder in FOLDERS for path in (root / folder).rglob("*.py")]
     found = set(ahead)
     while ahead:
         path = root / ahead.pop()
@@ -107,7 +124,7 @@ def imported(root: Path) -> set[str]:
 
 def _imports(path: Path, root: Path) -> Iterator[str]:
     """Yield the modules that a file may import: of ``from a import b`` both ``a`` and ``a.b``."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names)
         elif isinstance(node, ast.ImportFrom):

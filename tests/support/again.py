@@ -48,6 +48,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         item.config.stash[AGAIN] += [told[:500], *(f"    {line}" for line in seen)]
         labs.discard()
         item._initrequest()  # type: ignore[attr-defined]  # as every plugin does that runs a test again
+        for fixture in (one for found in item._fixtureinfo.name2fixturedefs.values() for one in found):  # type: ignore[attr-defined]
+            if fixture.cached_result is not None and fixture.cached_result[2] is not None:
+                fixture.finish(item._request)  # type: ignore[attr-defined]  # else it is late for all that follow, too
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
     crashes = stalls.witnesses.crashes(began)
     for report in reports:

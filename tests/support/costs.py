@@ -46,8 +46,8 @@ class Costs:
         return self.scale * (cpu_s() - self._began_s - self._shared_s)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self) -> Generator[None, bool | None, bool | None]:
-        """Begin to count."""
+    def pytest_runtest_setup(self) -> Generator[None]:
+        """Begin to count: anew where an item is run again."""
         self._began_s, self._shared_s = cpu_s(), 0.0
         return (yield)
 

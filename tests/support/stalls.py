@@ -28,7 +28,7 @@ from tests.support.labs import known
 from tests.support.started.sitecustomize import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from canary.lab.events import Event
 
@@ -64,7 +64,7 @@ class Witnesses:
 
     def start(self) -> None:
         """Watch this process, and from here on each Python that it starts."""
-        self._directory = tempfile.TemporaryDirectory(prefix="canary-witnesses-")
+        self._directory = tempfile.TemporaryDirectory(prefix="canary-witnesses-", ignore_cleanup_errors=True)
         os.environ[DIRECTORY] = self._directory.name
         os.environ["PYTHONPATH"] = python_path(*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
         self._own = Witness(Path(self._directory.name) / f"{os.getpid()}.stalls", crowds=True)
@@ -111,8 +111,26 @@ def _clock(at: float) -> str:
 
 
 def only_late(errors: Iterable[BaseException]) -> bool:
-    """Tell whether nothing worse than lateness made a test fail."""
-    return all(isinstance(error, LATE) for error in errors)
+    """Tell whether nothing worse than lateness made a test fail, nor stands behind it: cleaning up may be late, too."""
+    return all(isinstance(error, LATE) and not any(map(_is_false, _behind(error))) for error in errors)
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors during which one was raised."""
+    seen = {id(error)}
+    ahead = [error]
+    while ahead:
+        one = ahead.pop()
+        yield one
+        members = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        for other in (one.__cause__, one.__context__, *members):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                ahead.append(other)
+
+
+def _is_false(error: BaseException) -> bool:
+    return isinstance(error, AssertionError) and not isinstance(error, LATE)
 
 
 @dataclass(frozen=True, slots=True)

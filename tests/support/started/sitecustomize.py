@@ -7,6 +7,7 @@ fills, PID.crash. A child that is forked begins anew.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import sys
@@ -41,13 +42,15 @@ class Witness(threading.Thread):
 
     def run(self) -> None:
         """Tick."""
-        before, wanted, ticks = time.monotonic(), 0, 0
+        before, spent, wanted, ticks = time.monotonic(), time.process_time(), 0, 0
         processors = os.cpu_count() or 1
         while not self._ended.wait(TICK_S):
-            now = time.monotonic()
-            if (late_s := now - before - TICK_S) >= STALL_S:
+            now, used = time.monotonic(), time.process_time()
+            if (
+                late_s := now - before - TICK_S
+            ) >= STALL_S and used - spent < late_s / 2:  # else it ran, and kept this thread out
                 self.note(f"did not get to run for {late_s:.1f} s")
-            before = now
+            before, spent = now, used
             if self._load is not None:
                 wanted, ticks = wanted + _running(self._load), ticks + 1
                 if ticks >= CROWD_S / TICK_S:
@@ -57,7 +60,7 @@ class Witness(threading.Thread):
 
     def note(self, words: str) -> None:
         """Write down a stall that ends now."""
-        self._file.write(f"{time.time():.6f}\t{os.getpid()} ({' '.join(sys.argv[:2])[-60:]}) {words}\n")
+        self._file.write(f"{time.time():.6f}\t{os.getpid()} ({ascii(sys.argv[:2])[-60:]} {words}\n")
 
     def stop(self) -> None:
         """End it."""
@@ -71,14 +74,17 @@ def _running(load: int) -> int:
 
 
 def begin(directory: Path) -> None:
-    """Watch this process, and write down where it was if it crashes; nothing if the session has ended."""
-    if not directory.is_dir():
-        return
+    """Watch this process, and write down where it was if it crashes."""
+    with contextlib.suppress(OSError):  # the session has ended, or this process is another user's: nobody watches
+        _begin(directory)
+
+
+def _begin(directory: Path) -> None:
     faulthandler.enable((directory / f"{os.getpid()}.crash").open("w", encoding="utf-8"))
     Witness(directory / f"{os.getpid()}.stalls").start()
 
 
-if "TESTS_WITNESS" in os.environ:
+if os.environ.get("TESTS_WITNESS"):
     _there = Path(os.environ["TESTS_WITNESS"])
     begin(_there)
     os.register_at_fork(after_in_child=lambda: begin(_there))
