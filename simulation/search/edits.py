@@ -82,11 +82,17 @@ class Site(NamedTuple):
         return _alike(self.replacement, self.nodes)
 
     def put(self) -> None:
-        """Replace the nodes; what is ``...`` in the replacement stays what it is."""
-        for node in self.replacement:
-            for part in ast.walk(node):
-                ast.copy_location(part, self.nodes[0])
+        """Replace the nodes; what is ``...`` in the replacement stays what it is.
+
+        Raises:
+            ValueError: ``...`` stands for nothing there.
+        """
+        written = [part for node in self.replacement for part in ast.walk(node)]
+        for part in written:
+            ast.copy_location(part, self.nodes[0])
         _fill(self.replacement, self.nodes)
+        if any(_is_open(part, "body") for part in written):
+            raise ValueError(f"no body stands where {ast.unparse(self.nodes[0])!r} is replaced by one that is '...'")
         here = getattr(self.parent, self.field)
         if isinstance(here, list):
             first = next(i for i, node in enumerate(here) if node is self.nodes[0])

@@ -112,6 +112,12 @@ def test_a_docstring_within_the_code_does_not_matter() -> None:
     )
 
 
+def test_a_body_that_stays_stands_where_the_one_before_stood() -> None:
+    header = f"if {LIMIT.original}: ..."
+    with pytest.raises(ValueError, match="no body stands where"):
+        after(Edit("claims.py", "Claims.add", header, "value = key\nif value: ..."))
+
+
 def test_edits_are_taken_back_whatever_happens(tmp_path: Path) -> None:
     file = tmp_path / "file.py"
     file.write_text("a = 1  # one\nb = a")
