@@ -131,6 +131,7 @@ def statuses() -> Iterator[int]:
                 yield value.value
 
 
+@pytest.mark.dear("the first that reads all modules of the product, for all tests of this folder")
 def test_every_exit_status_is_in_the_contracts() -> None:
     documented = {int(number) for number in re.findall(r"^\| (\d+) \|", section("contracts", "Commands"), re.MULTILINE)}
     assert {*statuses(), FAILED, A_BUG} <= documented

@@ -20,7 +20,7 @@ LOOP_S: Final = 0.08
 """CPU-seconds of one round of the loop where ``ruff check . && mypy`` takes 65 CPU-seconds from cold."""
 MOST_S: Final = 5.0
 """What an item of the unit tests may cost, unless the marker ``dear`` says why it is worth more."""
-BUSY: Final = 2.0
+BUSY: Final = 3.0
 """How much dearer a busy machine may make an item before it fails; what is above MOST_S is printed as such."""
 DEAREST: Final = 10
 _SPENT: Final = "cpu_s"

@@ -27,12 +27,12 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def burnt():
-    for _ in range(4):
+    for _ in range(6):
         costs._loop()
 
 @pytest.fixture
 def burning():
-    for _ in range(4):
+    for _ in range(6):
         costs._loop()
 """
 RULES = """
