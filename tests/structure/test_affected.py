@@ -46,6 +46,11 @@ def commit(tree: Path, words: str = "words") -> str:
     return git(tree, "rev-parse", "HEAD")
 
 
+@pytest.fixture(autouse=True)
+def _no_continuous_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository with a branch that has one commit more than main, which changes a document."""
@@ -117,12 +122,16 @@ def test_the_base_is_a_commit_that_is_named_or_the_merge_base_with_main(tree: Pa
     assert base_of(tree) == merge_base
 
 
-def test_without_another_commit_to_compare_with_they_run(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_without_another_commit_to_compare_with_they_run(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     git(tree, "checkout", "--quiet", "main")
     assert decided(tree).run
     assert decided(tree).why == "there is no other commit to compare with"
     write(tree, "canary/pages.py")
     assert not decided(tree).run, "what is not committed is compared with it"
+    monkeypatch.setenv("CI", "true")
+    assert decided(tree).run, "a continuous build leaves files of its own"
     assert decided(tmp_path_factory.mktemp("without git")).run
     assert decided(tree, "no such commit").run
 
