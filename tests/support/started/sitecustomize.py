@@ -46,9 +46,8 @@ class Witness(threading.Thread):
         processors = os.cpu_count() or 1
         while not self._ended.wait(TICK_S):
             now, used = time.monotonic(), time.process_time()
-            if (
-                late_s := now - before - TICK_S
-            ) >= STALL_S and used - spent < late_s / 2:  # else it ran, and kept this thread out
+            late_s, ran_s = now - before - TICK_S, used - spent
+            if late_s >= STALL_S and ran_s < late_s / 2:  # a process that ran has only kept this thread out
                 self.note(f"did not get to run for {late_s:.1f} s")
             before, spent = now, used
             if self._load is not None:
