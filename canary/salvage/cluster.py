@@ -84,15 +84,19 @@ class ClusterView:
         ask = lambda most_s: self.admin.describe_cluster(request_timeout=most_s)  # noqa: E731  # a question, not a function
         return str(self._answer(ask, "its id").cluster_id)
 
-    def topic(self, name: str) -> Topic | None:
-        """Return a topic; None: there is none, or the cluster does not tell us that there is."""
+    def topic(self, name: str, *, made: bool = False) -> Topic | None:
+        """Return a topic; None: there is none, or the cluster does not tell us that there is.
+
+        ``made``: there was one just now, so a broker that knows of none has not learned of it yet, and is asked again.
+        """
+        final = (lambda code: code >= 0 and code != KafkaError.UNKNOWN_TOPIC_OR_PART) if made else (lambda c: c >= 0)
         try:
-            described: Any = answer(self.admin, describe_topic(self.admin, name))
+            described: Any = answer(self.admin, describe_topic(self.admin, name), final=final)
+            settings: Any = answer(self.admin, describe_settings(self.admin, name), final=final)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None
-            raise self._explained(error, f"topic {name}") from error
-        settings = self._answer(describe_settings(self.admin, name), f"the settings of {name}")
+            raise self._explained(error, f"topic {name} and its settings") from error
         values = {one.name: str(one.value) for one in settings.values()}
         return Topic(name, topic_id_of(described), len(described.partitions), values)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from canary.errors import UserError
 from canary.salvage import cluster, run
@@ -157,6 +159,36 @@ def test_a_directory_of_another_cluster_is_refused(data: Path) -> None:
     (data / "meta.properties").write_text("cluster.id=C2\n")
     with pytest.raises(UserError, match="is of cluster C2, and prod is C1"):
         salvaged(View(), data, None, "t")
+
+
+class Learning:
+    """An AdminClient of brokers that learn of a topic one after another: each question first meets one that has not."""
+
+    def __init__(self) -> None:
+        self.unaware = {"describe": True, "settings": True}
+
+    def _answer(self, what: str, found: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if self.unaware.get(what):
+            self.unaware[what] = False
+            future.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        else:
+            future.set_result(found)
+        return future
+
+    def describe_topics(self, _topics: Any, **_: Any) -> dict[str, Future[Any]]:
+        return {"new": self._answer("describe", SimpleNamespace(topic_id=None, partitions=[1, 2]))}
+
+    def describe_configs(self, resources: Any, **_: Any) -> dict[Any, Future[Any]]:
+        return {resources[0]: self._answer("settings", {})}
+
+    def list_topics(self, **_: Any) -> None:
+        return None
+
+
+def test_a_broker_that_has_not_learned_of_a_topic_that_was_made_is_asked_again() -> None:
+    assert ClusterView("prod", Learning(), None).topic("new") is None, "nobody says that it is there"
+    assert ClusterView("prod", Learning(), None).topic("new", made=True) == Topic("new", None, 2)
 
 
 class Slow(ClusterView):

@@ -223,7 +223,7 @@ def _target(  # what a topic is looked at for
         if source["max_message_bytes"] is not None:
             config["max.message.bytes"] = source["max_message_bytes"]
         ensure_topic(view.admin, name, source["partitions"], replicas, config, setting="--replication-factor")
-    target = view.topic(name)
+    target = view.topic(name, made=replicas is not None)
     if target is None:
         raise UserError(
             f"--to-topic {name} does not exist: make it with {source['partitions']} partitions, or --create"
