@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     affected.add_option(parser)
     group = parser.getgroup("cases drawn at random")
     group.addoption("--seed", type=int, help="repeat the cases of a session that printed this seed")
-    group.addoption("--explore", type=int, default=1, metavar="N", help="try N times as many cases (default: 1)")
+    group.addoption("--explore", type=float, default=1, metavar="N", help="try N times as many cases (default: 1)")
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads its option

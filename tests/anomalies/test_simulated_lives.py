@@ -33,6 +33,7 @@ def test_nothing_is_said_of_a_correct_life() -> None:
         assert not agree(life), seed
 
 
+@pytest.mark.dear("lives until each kind was met several times")
 @pytest.mark.parametrize("kind", sorted(INJECTIONS))
 def test_what_was_broken_is_said(kind: str) -> None:
     """By the tracker, by the checker, and of the same by both, each as far as it has a word for it."""

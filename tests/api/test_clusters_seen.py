@@ -352,6 +352,7 @@ def house(
         yield House(store, client, filled.theirs, filled.limited, filled.whole)
 
 
+@pytest.mark.dear("asks each route, and as each token")
 @pytest.mark.parametrize("route", routes())
 def test_a_route_gives_nothing_of_another_cluster(house: House, route: str) -> None:
     assert route in DECISIONS, "decide what a token for some clusters may see of it"
@@ -383,6 +384,7 @@ def as_nowhere(text: str, theirs: Place) -> str:
     return text
 
 
+@pytest.mark.dear("asks each route")
 @pytest.mark.parametrize("route", [route for route, cases in DECISIONS.items() if cases])
 def test_a_token_for_all_clusters_sees_what_the_other_test_looks_for(house: House, route: str) -> None:
     method = route.partition(" ")[0]

@@ -39,6 +39,7 @@ def runners() -> Iterator[tuple[str, str, int, int]]:
             yield f"cluster-{number:02}", f"canary-{share}", share, shares
 
 
+@pytest.mark.dear("fills a store with a fleet")
 def test_a_fleet_is_shown_whole(postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = postgres.database()
     trouble: list[str] = []

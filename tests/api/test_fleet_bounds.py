@@ -33,6 +33,7 @@ def reconciled(store: Store, cluster: str, ended_ns: int, lost: int = 0, error: 
     store.reconciliations.finish(made.id, "one", ended_ns, verdicts={"lost": lost}, error=error)
 
 
+@pytest.mark.dear("fills a store with a fleet's nights")
 def test_the_last_good_night_of_a_cluster_is_told_however_many_others_had_since(fleet_store: Store) -> None:
     for cluster in CLUSTERS:
         reconciled(fleet_store, cluster, NOW_NS - 9 * DAY_NS, lost=1)

@@ -27,6 +27,7 @@ def plain(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", html)))
 
 
+@pytest.mark.dear("asks for each page")
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_alert_has_its_runbook_here(client: Client, rule: Rule) -> None:
     answer = client.get(f"/runbooks/{rule.name}")

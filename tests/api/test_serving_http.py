@@ -38,6 +38,7 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.kill()
 
 
+@pytest.mark.dear("starts a server")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_serve_answers_and_ends_within_5_s(served: tuple[subprocess.Popen[str], str], number: signal.Signals) -> None:
     process, address = served

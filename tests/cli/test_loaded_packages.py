@@ -83,6 +83,7 @@ def _loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return {part: set(json.loads((folder / f"{part}.json").read_text())) for part in NOT_LOADED}
 
 
+@pytest.mark.dear("starts each process")
 @pytest.mark.parametrize("part", NOT_LOADED)
 def test_a_process_at_work_has_loaded_nothing_that_its_work_does_not_need(
     loaded: dict[str, set[str]], part: str
@@ -102,6 +103,7 @@ LITTLE: Final = {
 """What may not have been loaded after some lines of Python: for --help, the store, the ledger, the probe log."""
 
 
+@pytest.mark.dear("starts Python for each module")
 @pytest.mark.parametrize("code", LITTLE)
 def test_what_every_process_uses_loads_little(code: str) -> None:
     told = f"{code}\nimport sys; print(sorted({set(LITTLE[code])!r} & set(sys.modules)))"

@@ -84,6 +84,7 @@ def test_everything_in_the_packages_is_shipped_and_nothing_else(wheel: Path) -> 
     assert "canary/lab/jars/pinned/kafka-4.1.0.txt" in names
 
 
+@pytest.mark.dear("builds an sdist and a wheel")
 def test_neither_the_simulator_nor_tests_are_in_a_wheel_that_is_made_from_the_sdist(tmp_path: Path) -> None:
     def build(target: str, source: Path) -> Path:
         subprocess.run(
@@ -100,6 +101,7 @@ def test_neither_the_simulator_nor_tests_are_in_a_wheel_that_is_made_from_the_sd
     assert tops == {*SHIPPED, "dashboards"}
 
 
+@pytest.mark.dear("builds a wheel, and installs it")
 def test_the_base_install_has_no_extra_and_has_its_commands(environment: Path, canary: Canary) -> None:
     modules = [name for names in (*MODULES.values(), ("grafana_foundation_sdk", "pytest")) for name in names]
     code = f"import importlib.util as i; print([name for name in {modules} if i.find_spec(name)])"

@@ -16,11 +16,12 @@ import pytest
 from canary.drills.catalogue import Entry, drills
 from canary.drills.report import document
 from canary.drills.rig import performance
+from canary.drills.rig.installation import Installation
 from canary.drills.rig.result import attempt
 from canary.drills.stage import Stage
 from canary.lab import Lab, LabError
 from tests.e2e.test_drill_pages import DRILL
-from tests.support import labs
+from tests.support import forks, labs
 from tests.support.stalls import NotInTimeError
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ def shared_where_alike(stage: Stage, hand: Stagehand) -> Iterator[Lab]:
 
 
 def test_what_a_drill_breaks_is_said_where_it_is_and_nothing_else(
-    name: str, tmp_path: Path, pytestconfig: pytest.Config
+    name: str, tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Installation, "begun", forks.canary)
     lines: list[str] = []
     control = pytestconfig.getoption("--long") or name == CONTROLLED
     result = attempt(

@@ -16,6 +16,7 @@ from dashboards.boards.catalogue import boards
 from dashboards.rules import GROUPS
 from storage.store import Store
 from tests.support.grafana import queries
+from tests.support.harm import destroy
 from tests.support.http_client import HTTP, PATIENCE_S
 from tests.support.monitoring import Pager, monitoring
 from tests.support.process import Canary
@@ -33,18 +34,6 @@ LOOKS_S = 2.0
 """Between two rounds of questions to Prometheus, which looks every five seconds."""
 PAGED_S = 30.0
 """How long it may take on an idle machine from finding a loss to the webhook: a scrape, an evaluation, a group."""
-
-
-def destroy(lab: Lab, topic: str, count: int) -> None:
-    """Kill every broker, cut the last ``count`` records off every replica of partition 0, start them again."""
-    end = max(lab.end_offset(broker, topic, 0) for broker in lab.brokers)
-    for broker in lab.brokers:
-        lab.kill(broker)
-    for broker in lab.brokers:
-        lab.truncate(broker, topic, 0, to_offset=end - count)
-    for broker in lab.brokers:
-        lab.start_broker(broker, timeout=0)
-    lab.wait_ready(including=lab.brokers)
 
 
 OFF = {
@@ -120,7 +109,7 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         canary.until_all_seen()
         canary.until(lambda: canary.metric("canary_foreign_records_total") > 0, 30, "somebody else's record is seen")
         before = time.time()
-        destroy(lab, topic, 20)
+        destroy(lab, topic, 0, 20)
         canary.until(lambda: canary.violations("lost-write", "truncation"), 90, "the loss is found")
         found_at = time.monotonic()
         kinds = {violation["kind"] for violation in canary.violations() if violation["severity"] == "critical"}

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from canary.lab.events import Event
 from tests.support.stalls import Condition, explained
 
@@ -90,6 +92,7 @@ def test_late_twice():
 """
 
 
+@pytest.mark.dear("a session of pytest, and a process that stalls")
 def test_only_lateness_with_evidence_is_run_again_and_both_are_printed(tmp_path: Path) -> None:
     (tmp_path / "test_them.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka\n")

@@ -8,6 +8,7 @@ from canary.probing.transactional import _SAME_TURNS
 from canary.workloads.transactional import TransactionalSettings
 
 
+@pytest.mark.dear("thousands of transactions of each size")
 @pytest.mark.parametrize("partitions", [1, 2, 3, 5, 6, 10, 12, 30])
 @pytest.mark.parametrize("percent", [5, 7, 10, 50])
 def test_every_partition_and_every_coordinator_meets_commits_and_aborts(partitions: int, percent: int) -> None:

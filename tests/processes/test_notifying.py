@@ -241,6 +241,7 @@ with Store.connect(url, timeout=60) as store:
 """
 
 
+@pytest.mark.dear("starts a program, and kills it")
 def test_what_was_sent_by_one_that_was_killed_before_it_noted_that_is_sent_again_as_the_same(
     store: Store, store_url: str, there: Receiving, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.dear("starts a server")
 def test_a_notifier_that_ends_by_a_bug_is_started_again(tmp_path: Path) -> None:
     with receiving() as there:
         config = tmp_path / "canary.yaml"

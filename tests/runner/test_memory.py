@@ -91,6 +91,7 @@ def alterations(path: Path, *, long: bool) -> Iterator[tuple[str, bytes]]:
         yield f"{path.name}: cut to {at}", content[:at]
 
 
+@pytest.mark.dear("hundreds of bytes of a ledger rot, each alone")
 def test_whatever_rots_or_is_cut_off_is_recalled_or_said_to_be_forgotten(tmp_path: Path, *, long: bool) -> None:
     tracker = written(tmp_path / "ledger")
     full, shown = tracker.dump(), dumps(measured(tracker.state))

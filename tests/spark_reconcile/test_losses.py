@@ -12,6 +12,7 @@ import pytest
 from canary.probe.identity import Identity
 from spark_reconcile.job import session
 from tests.support.command import canary as command
+from tests.support.harm import destroy
 from tests.support.process import Canary, acknowledged, identities
 
 if TYPE_CHECKING:
@@ -24,19 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.quick]
 
 _CUT = 25
-
-
-def destroy(lab: Lab, topic: str, partition: int, count: int) -> int:
-    """Kill every broker, cut the last ``count`` records off every replica, start them again; return the new end."""
-    end = max(lab.end_offset(broker, topic, partition) for broker in lab.brokers)
-    for broker in lab.brokers:
-        lab.kill(broker)
-    for broker in lab.brokers:
-        lab.truncate(broker, topic, partition, to_offset=end - count)
-    for broker in lab.brokers:
-        lab.start_broker(broker, timeout=0)
-    lab.wait_ready(including=lab.brokers)
-    return end - count
 
 
 def lost_online(canary: Canary) -> dict[object, int]:

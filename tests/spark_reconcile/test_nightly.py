@@ -23,7 +23,7 @@ from spark_reconcile.nightly.scheduler import Ticket
 from storage.store import Store
 from storage.store.values import Reconciliation
 from tests.spark_reconcile.test_dump import PATIENCE_S, Writer, made
-from tests.spark_reconcile.test_losses import destroy
+from tests.support.harm import destroy
 from tests.support.topics import as_known
 from tests.support.waiting import until
 

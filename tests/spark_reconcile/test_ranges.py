@@ -36,6 +36,7 @@ def half_mixed(table: pa.Table, folder: Path, name: str) -> None:
         pq.write_table(part.sort_by(keys), folder / f"{number}.parquet", row_group_size=7)
 
 
+@pytest.mark.dear("writes large files in many layouts")
 @pytest.mark.parametrize("night", [full_night(9), *(interleaved(seed)[0] for seed in range(12))])
 @pytest.mark.parametrize("layout", [half_mixed, small_groups])
 def test_mixed_row_groups_are_read_for_each_partition(
@@ -80,6 +81,7 @@ def test_a_large_file_of_the_probe_log_has_row_groups_of_one_partition_each(
     assert large.read() == small.read() == table
 
 
+@pytest.mark.dear("writes 36,000 rows in many row groups")
 def test_a_second_look_reads_the_row_groups_it_needs_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ def scattered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict
     return folder / "any", planted
 
 
+@pytest.mark.dear("writes 36,000 rows in no order")
 def test_rows_in_no_order_are_spread_and_all_faults_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, planted = scattered(tmp_path, monkeypatch)
     spark: Any = Inline()

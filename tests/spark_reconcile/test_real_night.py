@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_reconcile.report.comparison import KINDS, UNEXPLAINED
+from tests.support.harm import destroy
 from tests.support.process import Canary
 from tests.support.topics import alter
 
@@ -29,18 +30,6 @@ RETENTION_MS = 20_000
 """In the short form, which stops retention before the cut: what has expired by the dump cannot be compared."""
 LONG_RETENTION_MS = 240_000
 """In the long form: longer than what is cut takes to be dumped."""
-
-
-def destroy(lab: Lab, topic: str, partition: int) -> None:
-    """Kill every broker and cut the last records off every replica of a partition."""
-    end = max(lab.end_offset(broker, topic, partition) for broker in lab.brokers)
-    for broker in lab.brokers:
-        lab.kill(broker)
-    for broker in lab.brokers:
-        lab.truncate(broker, topic, partition, to_offset=end - CUT)
-    for broker in lab.brokers:
-        lab.start_broker(broker, timeout=0)
-    lab.wait_ready(including=lab.brokers)
 
 
 def first_offset(lab: Lab, topic: str) -> int:
@@ -98,7 +87,7 @@ def test_spark_finds_what_was_found_online_and_explains_the_rest(lab: Lab, tmp_p
         canary.until(lambda: first_offset(lab, TOPIC) > 100, 500, "retention has taken something")
         if not long:
             stop_retention(lab, TOPIC)
-        destroy(lab, TOPIC, 1)
+        destroy(lab, TOPIC, 1, CUT)
         canary.until(lambda: canary.violations("truncation"), 90, "the cut is flagged")
         canary.until_probing()
         canary.until_all_seen()

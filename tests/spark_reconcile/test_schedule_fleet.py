@@ -94,6 +94,7 @@ def test_each_scheduler_makes_up_for_its_own_clusters_missed_night(
     assert succeeded(store, "prod-a", "prod-b") == {"prod-a": "one", "prod-b": "two"}
 
 
+@pytest.mark.dear("two schedulers with children")
 def test_a_cluster_of_two_schedulers_is_done_by_the_one_that_leads_it(
     store: Store, store_url: str, tmp_path: Path
 ) -> None:

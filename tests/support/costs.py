@@ -1,23 +1,23 @@
 """A pytest plugin: what each item costs in CPU-seconds, the dearest ones of a session, and what an item may cost.
 
-An item costs what this process and its reaped children use while it runs; fixtures that items share count by
-themselves. All figures are CPU-seconds of the machine that budgets are written for (docs/testing.md): a loop at the
-start says how much quicker or slower this machine is.
+An item costs what this process and its reaped children use while it runs, forked ones (tests.support.forks) included;
+fixtures that items share count by themselves. All figures are CPU-seconds of the machine that budgets are written for
+(docs/testing.md): a loop at the start says how much quicker or slower this machine is.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.support import forks
+from tests.support.calibration import scale
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-LOOP_S: Final = 0.08
-"""CPU-seconds of one round of the loop where ``ruff check . && mypy`` takes 65 CPU-seconds from cold."""
 MOST_S: Final = 5.0
 """What an item of the unit tests may cost, unless the marker ``dear`` says why it is worth more."""
 BUSY: Final = 3.0
@@ -83,6 +83,10 @@ class Costs:
             self._fixtures.clear()
         return report
 
+    def pytest_sessionfinish(self) -> None:
+        """Let the session's time hold what was spent by what it forked."""
+        forks.stop()
+
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember which tests are left out because they are dear, and why they are."""
         dear = [(item, mark) for item in items if (mark := item.get_closest_marker("dear")) is not None]
@@ -110,25 +114,8 @@ class Costs:
 
 
 def cpu_s() -> float:
-    """Return the CPU-seconds of this process and its reaped children."""
-    return sum(os.times()[:4])
-
-
-def scale(rounds: int = 3) -> float:
-    """Measure how many CPU-seconds of the budgets' machine one of this machine is worth, as busy as it is now."""
-    began = time.process_time()
-    for _ in range(rounds):
-        _loop()
-    return LOOP_S * rounds / (time.process_time() - began)
-
-
-def _loop() -> None:
-    """Do what most of the tests do: make small objects, call functions, fill dictionaries, sort."""
-    counts: dict[tuple[str, int], int] = {}
-    for i in range(100_000):
-        key = f"partition-{i % 97}", i % 13
-        counts[key] = counts.get(key, 0) + len(repr(i))
-    sorted(counts.items(), key=lambda item: (item[1], item[0]))
+    """Return the CPU-seconds of this process and of those that have ended, which it started or has forked."""
+    return sum(os.times()[:4]) + forks.spent_s()
 
 
 def is_unit(item: pytest.Item) -> bool:

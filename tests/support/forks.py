@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import subprocess
 import sys
+from multiprocessing import forkserver
 from threading import BrokenBarrierError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import psutil
+
+from canary.drills.rig.installation import Installation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import ForkServerProcess
+    from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pytest", "hypothesis", "alembic.autogenerate", "storage.store", "storage.ledger"])
+FORKS.set_forkserver_preload(["tests.support.preloaded"])
+_SERVER: Any = forkserver._forkserver  # nothing else knows its process
+_BEGUN = Installation.begun
 _PATIENCE_S = 120
 _LATE = 75
 """The exit status of a process that waited in vain for the others to begin."""
@@ -31,6 +42,88 @@ def begun(work: Callable[..., None], *arguments: Any) -> tuple[ForkServerProcess
     process.start()
     said.close()  # the process alone has it: its end is the end of what is heard
     return process, heard
+
+
+class Command:
+    """``canary ARGUMENTS`` in a process of its own, as ``subprocess.Popen`` starts it, without its imports.
+
+    Attributes:
+        args: the command.
+        pid: of the process, which leads a session.
+        returncode: None while it runs.
+    """
+
+    def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.args = ["canary", *arguments]
+        self._process, heard = begun(_canary, self.args, log, dict(environment))
+        heard.recv()  # its session is there
+        heard.close()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: it still runs.
+        """
+        self._process.join(timeout)
+        if (status := self._process.exitcode) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return status
+
+    def send_signal(self, what: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, what)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _canary(said: Connection, command: list[str], log: Path, environment: dict[str, str]) -> None:
+    os.setsid()
+    with log.open("ab") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = command
+    said.send(None)
+    said.close()
+    from canary.cli.__main__ import run  # noqa: PLC0415  # nobody else needs it
+
+    run()
+
+
+def canary(started: Installation, arguments: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Do what ``Installation.begun`` does, but for what its environment says to Python or its loader itself."""
+    if any(name.startswith(("PYTHON", "LD_")) for name in started.environment):
+        return _BEGUN(started, arguments, environment)
+    return cast("subprocess.Popen[bytes]", Command(arguments, started.log, environment))
+
+
+def spent_s() -> float:
+    """Return the CPU-seconds of the process from which others are forked, and of those that have ended."""
+    pid = _SERVER._forkserver_pid
+    return sum(psutil.Process(pid).cpu_times()[:4]) if pid is not None and psutil.pid_exists(pid) else 0.0
+
+
+def stop() -> None:
+    """End the process from which others are forked, so that what it spent counts as this process's."""
+    if (pid := _SERVER._forkserver_pid) is not None:
+        for left in psutil.Process(pid).children():
+            left.kill()  # else it would wait for them
+        _SERVER._stop()
 
 
 def until_the_end(heard: Connection) -> Iterator[Any]:

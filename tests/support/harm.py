@@ -1,4 +1,4 @@
-"""Harms one replica on the disk of a stopped broker, as a bug or a bad disk does, so that it is served all the same.
+"""Harms replicas on the disks of stopped brokers, as a bug or a bad disk does, so that they are served all the same.
 
 Nothing else on the disk is changed but the indexes of the segment, which the broker makes again when it starts.
 """
@@ -27,6 +27,19 @@ class _Place(NamedTuple):
     end: int
     first: int
     last: int
+
+
+def destroy(lab: Lab, topic: str, partition: int, count: int) -> int:
+    """Kill every broker, cut the last ``count`` records off every replica, start them again; return the new end."""
+    end = max(lab.end_offset(broker, topic, partition) for broker in lab.brokers)
+    for broker in lab.brokers:
+        lab.kill(broker)
+    for broker in lab.brokers:
+        lab.truncate(broker, topic, partition, to_offset=end - count)
+    for broker in lab.brokers:
+        lab.start_broker(broker, timeout=0)
+    lab.wait_ready(including=lab.brokers)
+    return end - count
 
 
 def remove_batch(lab: Lab, broker: int, topic: str, partition: int, offset: int) -> tuple[int, int]:

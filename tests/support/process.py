@@ -16,6 +16,7 @@ from canary.drills.rig import direct
 from canary.drills.rig.installation import Installation
 from canary.probe.identity import Identity
 from canary.probe.record import Probe, decode
+from tests.support import forks
 from tests.support.labs import known
 from tests.support.stalls import LATE, Condition, NotInTimeError, UnexplainedError, explained
 from tests.support.waiting import BUSY
@@ -36,6 +37,8 @@ LOSS_KINDS = frozenset(
 
 class Canary(Installation):
     """An installation that tests wait for, and whose every alarm has to be explained."""
+
+    begun = forks.canary
 
     def __init__(  # noqa: PLR0913  # what tests vary
         self,

@@ -1,8 +1,8 @@
 """Where chance comes from in tests: one seed for the session, and how many cases are tried.
 
 The seed is fresh unless ``pytest --seed N`` gives one; pytest prints it at its head and below each failure, with the
-case that failed. ``--explore N`` tries N times as many cases. hypothesis takes both from here (tests/conftest.py), so
-that the printed options repeat its examples, too.
+case that failed. ``--explore N`` tries N times as many cases (0.2: a fifth). hypothesis takes both from here
+(tests/conftest.py), so that the printed options repeat its examples, too.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Session:
     """
 
     seed: int
-    scale: int = 1
+    scale: float = 1.0
     case: int | None = None
 
     @property
     def options(self) -> str:
         """The options that repeat this session's cases."""
-        return f"--seed {self.seed}" + (f" --explore {self.scale}" if self.scale > 1 else "")
+        return f"--seed {self.seed}" + (f" --explore {self.scale:g}" if self.scale != 1 else "")
 
 
 SESSION = Session(secrets.randbelow(RANGE))
 
 
-def begin(seed: int | None, scale: int) -> None:
+def begin(seed: int | None, scale: float) -> None:
     """Take what the options say, and tell hypothesis; the database and deadlines are off.
 
     hypothesis shrinks what fails, unless CANARY_NO_SHRINKING is set: tests.mutations only asks whether a test fails.
@@ -75,7 +75,7 @@ def begin(seed: int | None, scale: int) -> None:
 
 def examples(count: int) -> int:
     """Return how many examples hypothesis is to try where ``count`` are usual."""
-    return count * SESSION.scale
+    return max(1, round(count * SESSION.scale))
 
 
 def cases(name: str, count: int, *known: int) -> Iterator[int]:

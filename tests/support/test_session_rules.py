@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 CONFTEST = """
 import os, threading, time
 import pytest
-from tests.support import costs, lanes
+from tests.support import calibration, costs, lanes
 
-costs.MOST_S = costs.LOOP_S  # one round of the loop is too much
+costs.MOST_S = calibration.LOOP_S  # one round of the loop is too much
 lanes.TOOLS_S = 60
 
 def pytest_addoption(parser):
@@ -28,12 +28,12 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def burnt():
     for _ in range(6):
-        costs._loop()
+        calibration._loop()
 
 @pytest.fixture
 def burning():
     for _ in range(6):
-        costs._loop()
+        calibration._loop()
 """
 RULES = """
 import os, pathlib

@@ -77,19 +77,14 @@ class Installation:
         """Start every part: its settings are those of its file, whatever this process's environment says."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in RESERVED}
         others.pop("CANARY_CONFIG", None)
+        others |= {"PYTHONFAULTHANDLER": "1"} | self.environment  # says where, should a client library crash
+        self.processes = [self.begun([part, "--config", str(self.config)], others) for part in self.parts]
+
+    def begun(self, arguments: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start ``canary ARGUMENTS`` in a session of its own, which writes to the log."""
+        command = [sys.executable, "-m", "canary.cli", *arguments]
         with self.log.open("ab") as log:
-            self.processes = [
-                subprocess.Popen(  # noqa: S603  # ourselves
-                    [sys.executable, "-m", "canary.cli", part, "--config", str(self.config)],
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env=others
-                    | {"PYTHONFAULTHANDLER": "1"}  # says where, should a client library crash
-                    | self.environment,
-                )
-                for part in self.parts
-            ]
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)  # noqa: S603  # ourselves
 
     def kill(self) -> None:
         """Kill -9 everything of it; fine when nothing runs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
 from canary.anomalies.online.stream import SENT_KEPT, sent_time
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
@@ -162,6 +164,7 @@ def test_a_partition_that_does_not_answer_is_not_judged() -> None:
     assert bench.found() == [("lost-write", 1, 1)]
 
 
+@pytest.mark.dear("how costs grow is seen where they are large")
 def test_a_reader_that_stands_still_costs_no_more_with_every_probe_and_its_delay_is_known() -> None:
     bench = Bench()
     probes, sent_ns = 20_000, []
