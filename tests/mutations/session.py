@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from simulation.search.edits import Edit
 
 ROOT = Path(__file__).parents[2]
-LONGEST_S = 600
-"""A run that hangs is a failure, too."""
+LONGEST_S = 1200
+"""An import, or a run, that has no end is a failure, too."""
+HANGS_S = 100
+"""So is an item that has none: those that are tried take some seconds."""
 _IMPORTED_ONCE = (
     "confluent_kafka",
     "hypothesis",
@@ -110,7 +112,7 @@ def _outcomes(
     try:
         for _ in edits:
             while b"\n" not in said:
-                if not select.select([reading], [], [], 2 * LONGEST_S)[0]:
+                if not select.select([reading], [], [], LONGEST_S)[0]:
                     said += json.dumps(Outcome(["its import for ever"], {})).encode() + b"\n"
                 elif chunk := os.read(reading, 1 << 16):
                     said += chunk
@@ -196,7 +198,7 @@ class _Runs:
             file.write(json.dumps(words) + "\n")
 
     def _outcome(self, child: int) -> Outcome:
-        status = _waited(child)
+        status = _waited(child, self._note)
         lines = [json.loads(line) for line in self._note.read_text().splitlines()] if self._note.exists() else []
         failed = [*self.broken, *(line[1] for line in lines if line[0] == "failed")]
         if lines and lines[-1][0] == "begun":
@@ -206,12 +208,15 @@ class _Runs:
         return Outcome(list(dict.fromkeys(failed)), {line[1]: line[2] for line in lines if line[0] == "ended"})
 
 
-def _waited(child: int) -> int:
-    """Return a process's status, once it ended or took too long."""
-    for _ in range(50 * LONGEST_S):
+def _waited(child: int, note: Path) -> int:
+    """Return a process's status, once it ended, or noted nothing for too long."""
+    noted, since = 0, time.monotonic()
+    while time.monotonic() - since < HANGS_S:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
+        if note.exists() and note.stat().st_size > noted:
+            noted, since = note.stat().st_size, time.monotonic()
         time.sleep(0.02)
     os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

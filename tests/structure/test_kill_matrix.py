@@ -68,6 +68,11 @@ def first_failure(tree: Path) -> list[Sequence[str]]:
     return failures(tree, EDITS[1:2], first=True)
 
 
+def of_what_hangs(tree: Path) -> list[Sequence[str]]:
+    session.HANGS_S = 2
+    return failures(tree, [Edit("limits.py", "within", "n <= LIMIT", "[0 for _ in iter(int, 1)]")], first=False)
+
+
 def test_each_edit_is_seen_by_the_tests_whether_it_runs_now_at_the_import_or_in_another_process(tree: Path) -> None:
     (found,) = at_once(every_failure, tree, count=1)
     three, four, another = (
@@ -79,6 +84,10 @@ def test_each_edit_is_seen_by_the_tests_whether_it_runs_now_at_the_import_or_in_
 
 def test_with_first_a_run_ends_where_the_first_fails(tree: Path) -> None:
     assert at_once(first_failure, tree, count=1) == [[[], ["test_limits.py::test_four_is_not"]]]
+
+
+def test_an_item_that_hangs_has_failed(tree: Path) -> None:
+    assert at_once(of_what_hangs, tree, count=1) == [[[], ["test_limits.py::test_three_is_within"]]]
 
 
 def test_what_kills_nothing_that_others_do_not_kill_is_spare_the_dearest_first() -> None:
