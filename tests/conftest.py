@@ -18,12 +18,13 @@ from canary.footprint import keep_quiet
 from canary.lab.state import free_ports
 from tests.support import affected, again, costs, labs, lanes, seeds
 from tests.support.lanes import profile_of
-from tests.support.postgres import Postgres
+from tests.support.postgres import server as postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
+    from canary.drills.rig.postgres import Postgres
     from canary.lab import Lab
 
 # Python keeps what it has compiled: without that, each process that tests start compiles the libraries for seconds.
@@ -105,8 +106,8 @@ def lab(_labs: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A real PostgreSQL server, of which each test takes a database of its own."""
-    with Postgres() as server:
-        yield server
+    with postgres_server() as running:
+        yield running
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.postgres import Postgres
+from tests.support.postgres import Postgres, server
 from tests.support.process import Canary, acknowledged, identities
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.quick]
 
 def test_postgres_away_at_the_start_and_for_a_while_costs_nothing(lab: Lab, tmp_path: Path) -> None:
     """Shows (d), and: a start waits, probing goes on, /readyz turns false, and after it is back nothing is missing."""
-    with Postgres() as postgres:
+    with server() as postgres:
         url = postgres.database()
         postgres.stop()
         goes_on(lab, Canary(tmp_path, lab.bootstrap, "through-postgres", store=url), postgres)

@@ -38,9 +38,9 @@ class Postgres:
     Its directory is open to others: started by root it runs as another user.
     """
 
-    def __init__(self) -> None:
-        """Prepare; nothing runs yet."""
-        self._directory = tempfile.TemporaryDirectory(prefix="canary-postgres-")
+    def __init__(self, below: Path | None = None) -> None:
+        """Prepare; nothing runs yet. ``below``: where its directory is made (default: where all temporary ones are)."""
+        self._directory = tempfile.TemporaryDirectory(prefix="canary-postgres-", dir=below)
         root = Path(self._directory.name)
         root.chmod(0o755)
         self._data, self._copy, self._runtime = root / "data", root / "copy", root / "runtime"
