@@ -203,6 +203,17 @@ def test_conditions_that_another_runner_may_have_reported_are_not_ended(watching
     assert watching.open == PROVEN | {("offline-partition", 0), ("offline-partition", 1)}
 
 
+@pytest.mark.parametrize(("cluster", "since_s"), [("prod", 601), ("other", 0)])
+def test_neither_a_runner_of_long_ago_nor_one_of_another_cluster_keeps_them_open(
+    watching: Watching, cluster: str, since_s: int
+) -> None:
+    watching.store.views.save(cluster, "canary-1", watching.now_ns - since_s * S, b"{}")
+    watching.leaders = [1, 1]
+    watching.begin(Tracker())
+    watching.rounds(5)
+    assert watching.open == PROVEN
+
+
 def test_a_condition_that_is_reported_before_the_store_answers_is_not_ended(
     watching: Watching, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -545,6 +545,14 @@ def test_a_leader_who_left_the_isr_when_nothing_could_be_acknowledged_any_more_i
     assert [kind for kind, _, _ in c.said] == ["unclean-election"]
 
 
+def test_whoever_was_in_the_full_isr_is_eligible_if_nothing_could_be_acknowledged_since() -> None:
+    c = cluster(min_isr=2)
+    for leader, isr in ((1, "1"), (-1, ""), (3, "3")):
+        c.set("orders", 0, leader, isr)
+        c.rounds(4)
+    assert c.said == []
+
+
 def test_nothing_is_suspected_of_an_election_while_the_cluster_did_not_answer() -> None:
     c = cluster(min_isr=2)
     c.set("orders", 0, 1, "1")
