@@ -210,8 +210,9 @@ class _Runs:
 
 def _waited(child: int, note: Path) -> int:
     """Return a process's status, once it ended, or noted nothing for too long."""
-    noted, since = 0, time.monotonic()
-    while time.monotonic() - since < HANGS_S:
+    begun = since = time.monotonic()
+    noted = 0
+    while time.monotonic() - since < HANGS_S and time.monotonic() - begun < LONGEST_S / 2:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)

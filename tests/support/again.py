@@ -6,13 +6,14 @@ Below a failure stands what processes wrote that crashed meanwhile.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Final
 
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.support import labs, stalls
+from tests.support import forks, labs, stalls
 
 FAILED: Final = pytest.StashKey[list[BaseException]]()
 AGAIN: Final = pytest.StashKey[list[str]]()
@@ -22,6 +23,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Watch whether this process gets to run."""
     session.config.stash[AGAIN] = []
     stalls.witnesses.start()
+    forks.begins_under = forks.of_python(os.environ)
 
 
 def pytest_sessionfinish() -> None:

@@ -83,6 +83,7 @@ class Costs:
             self._fixtures.clear()
         return report
 
+    @pytest.hookimpl(trylast=True)  # after an interrupted session's fixtures, whose processes it would end
     def pytest_sessionfinish(self) -> None:
         """Let the session's time hold what was spent by what it forked."""
         forks.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -25,20 +27,26 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.preloaded"])
 _SERVER: Any = forkserver._forkserver  # nothing else knows its process
 _BEGUN = Installation.begun
+_END_S = 10.0
+_UNKNOWN = 255
+"""The exit status of a process whose end nobody has told."""
+begins_under: dict[str, str] | None = None
+"""What the session's environment says to Python (of_python); None: no session, and each canary is started whole."""
 _PATIENCE_S = 120
 _LATE = 75
 """The exit status of a process that waited in vain for the others to begin."""
 
 
-def begun(work: Callable[..., None], *arguments: Any) -> tuple[ForkServerProcess, Connection]:
+def begun(work: Callable[..., None], *arguments: Any, daemon: bool = False) -> tuple[ForkServerProcess, Connection]:
     """Start ``work`` in a process of its own, with a connection by which it says what it has to say.
 
     Args:
         work: a function of a module, which the process imports; it is given the connection first.
         *arguments: what else it is given.
+        daemon: it ends with this process, and forks none itself.
     """
     heard, said = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=work, args=(said, *arguments))
+    process = FORKS.Process(target=work, args=(said, *arguments), daemon=daemon)
     process.start()
     said.close()  # the process alone has it: its end is the end of what is heard
     return process, heard
@@ -55,7 +63,7 @@ class Command:
 
     def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         self.args = ["canary", *arguments]
-        self._process, heard = begun(_canary, self.args, log, dict(environment))
+        self._process, heard = begun(_canary, self.args, log, dict(environment), daemon=True)
         heard.recv()  # its session is there
         heard.close()
         assert self._process.pid is not None
@@ -63,10 +71,13 @@ class Command:
 
     @property
     def returncode(self) -> int | None:
-        return self._process.exitcode
+        return self.poll()
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        status = self._process.exitcode
+        if status == _UNKNOWN and psutil.pid_exists(self.pid):
+            raise ChildProcessError(f"the process that {self.args} was forked from has died, and it lives")
+        return status
 
     def wait(self, timeout: float | None = None) -> int:
         """Return its exit status.
@@ -75,7 +86,7 @@ class Command:
             subprocess.TimeoutExpired: it still runs.
         """
         self._process.join(timeout)
-        if (status := self._process.exitcode) is None:
+        if (status := self.poll()) is None:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
         return status
 
@@ -97,6 +108,8 @@ def _canary(said: Connection, command: list[str], log: Path, environment: dict[s
         os.dup2(output.fileno(), 2)
     os.environ.clear()
     os.environ.update(environment)
+    if not faulthandler.is_enabled():
+        faulthandler.enable()
     sys.argv = command
     said.send(None)
     said.close()
@@ -106,10 +119,16 @@ def _canary(said: Connection, command: list[str], log: Path, environment: dict[s
 
 
 def canary(started: Installation, arguments: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Do what ``Installation.begun`` does, but for what its environment says to Python or its loader itself."""
-    if any(name.startswith(("PYTHON", "LD_")) for name in started.environment):
+    """Do what ``Installation.begun`` does; so does that where Python or its loader is told something by this test."""
+    if begins_under is None or of_python(environment) != begins_under:
         return _BEGUN(started, arguments, environment)
     return cast("subprocess.Popen[bytes]", Command(arguments, started.log, environment))
+
+
+def of_python(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an environment says to Python and its loader, but for what each canary is told."""
+    told = (name for name in environment if name.startswith(("PYTHON", "LD_")))
+    return {name: environment[name] for name in told if name not in {"PYTHONFAULTHANDLER", "PYTHONDONTWRITEBYTECODE"}}
 
 
 def spent_s() -> float:
@@ -119,11 +138,23 @@ def spent_s() -> float:
 
 
 def stop() -> None:
-    """End the process from which others are forked, so that what it spent counts as this process's."""
-    if (pid := _SERVER._forkserver_pid) is not None:
-        for left in psutil.Process(pid).children():
-            left.kill()  # else it would wait for them
-        _SERVER._stop()
+    """End the process from which others are forked, and what is left of these; what they spent is this process's."""
+    if (pid := _SERVER._forkserver_pid) is None:
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        server = psutil.Process(pid)
+        left = server.children(recursive=True)
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(left, _END_S)  # it reaps them, and so has their costs
+        os.close(_SERVER._forkserver_alive_fd)  # which tells it to end
+        try:
+            server.wait(_END_S)
+        except psutil.TimeoutExpired:
+            server.kill()
+            server.wait(_END_S)
+    _SERVER._forkserver_pid = _SERVER._forkserver_alive_fd = _SERVER._forkserver_address = None
 
 
 def until_the_end(heard: Connection) -> Iterator[Any]:

@@ -75,7 +75,7 @@ def begin(seed: int | None, scale: float) -> None:
 
 def examples(count: int) -> int:
     """Return how many examples hypothesis is to try where ``count`` are usual."""
-    return max(1, round(count * SESSION.scale))
+    return max(min(count, 1), round(count * SESSION.scale))
 
 
 def cases(name: str, count: int, *known: int) -> Iterator[int]:

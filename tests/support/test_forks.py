@@ -6,15 +6,16 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from canary.drills.rig.installation import Installation
 from tests.support import costs, forks
 
-if TYPE_CHECKING:
-    from pathlib import Path
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_forked_command_has_a_session_a_log_and_a_status_of_its_own(tmp_path: Path) -> None:
@@ -34,6 +35,57 @@ def test_a_forked_command_sees_the_environment_that_it_is_given_and_ends_when_it
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait(60) == -signal.SIGKILL
     process.send_signal(signal.SIGKILL)  # it is gone: nobody else is
+
+
+LEAVES = """
+import os, sys, time
+from tests.support import forks
+
+def leaves(said):
+    if os.fork() == 0:
+        os.setsid()
+        said.send(os.getpid())
+        time.sleep(600)
+
+if __name__ == "__main__":
+    forks.FORKS.set_forkserver_preload([])
+    process, heard = forks.begun(leaves)
+    print(heard.recv())
+    forks.stop()
+    forks.stop()
+"""
+
+
+def test_what_is_left_does_not_keep_a_session_from_ending(tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text(LEAVES)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    told = tmp_path / "told"
+    with told.open("w") as output:
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "leaves.py")], env=environment, stdout=output, timeout=60, check=False
+        )
+    os.kill(int(told.read_text()), signal.SIGKILL)  # its parent had ended: nobody knows of it
+    assert done.returncode == 0
+
+
+def test_a_canary_is_started_whole_where_a_test_tells_python_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(forks, "_BEGUN", lambda *_: begun.append("whole"))
+    monkeypatch.setattr(forks, "Command", lambda *_: begun.append("forked"))
+    monkeypatch.setattr(Installation, "begun", forks.canary)
+    installation = Installation(tmp_path, [], parts=("run",))
+    installation.start()
+    installation.environment = {"CANARY_OF_MINE": "1"}
+    installation.start()
+    assert begun == ["forked", "forked"]
+    installation.environment = {"LD_PRELOAD": "/clock.so"}
+    installation.start()
+    installation.environment = {}
+    monkeypatch.setenv("PYTHONPATH", "/of/this/test")
+    installation.start()
+    assert begun[2:] == ["whole", "whole"]
 
 
 def test_two_forks_do_not_draw_the_same_and_what_they_spend_is_counted() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.seeds import cases
+from tests.support.seeds import SESSION, cases, examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,3 +60,10 @@ def test_known_cases_come_first_and_others_differ_by_name() -> None:
     assert next(cases("a", 1, 830)) == 830
     assert list(cases("a", 3, 830))[1:] == list(cases("a", 3))
     assert list(cases("a", 3)) != list(cases("b", 3))
+
+
+def test_a_part_of_the_cases_is_one_at_least_and_none_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for scale, counts in ((1.0, [0, 1, 3, 100]), (0.2, [0, 1, 1, 20]), (20.0, [0, 20, 60, 2000])):
+        monkeypatch.setattr(SESSION, "scale", scale)
+        assert [examples(count) for count in (0, 1, 3, 100)] == counts
+        assert len(list(cases("a", 3, 830))) == 1 + counts[2]
