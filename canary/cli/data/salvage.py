@@ -225,9 +225,7 @@ def _target(  # what a topic is looked at for
         ensure_topic(view.admin, name, source["partitions"], replicas, config, setting="--replication-factor")
     target = view.topic(name, made=replicas is not None)
     if target is None and replicas is not None:
-        raise UserError(
-            f"--to-topic {name} was made, but no broker tells of it: try without --create", _UNREACHABLE
-        )
+        raise UserError(f"--to-topic {name} was made, but no broker tells of it: try without --create", _UNREACHABLE)
     if target is None:
         raise UserError(
             f"--to-topic {name} does not exist: make it with {source['partitions']} partitions, or --create"
