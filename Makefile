@@ -75,7 +75,7 @@ test: brokers  ## Everything that needs no Debian packages: linters, types, unit
 test-quick: brokers  ## In two minutes: linters, types, unit tests that are not dear with a fifth of their cases, and one round on real brokers
 	@$(LANES); \
 	lane round $(PYTEST) --lane calm -m round; \
-	lane cpu $(PYTEST) --lane cpu --explore 0.2 -m '$(FAST) and not dear and not simulator'; \
+	lane cpu $(PYTEST) -n 3 --lane cpu --explore 0.2 -m '$(FAST) and not dear and not simulator'; \
 	$(LINT); ended
 
 test-e2e: MARKERS := e2e

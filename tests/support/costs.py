@@ -8,7 +8,7 @@ fixtures that items share count by themselves. All figures are CPU-seconds of th
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -24,6 +24,7 @@ BUSY: Final = 3.0
 """How much dearer a busy machine may make an item before it fails; what is above MOST_S is printed as such."""
 DEAREST: Final = 10
 _SPENT: Final = "cpu_s"
+_LEFT_OUT: Final = "left_out"
 
 
 class Costs:
@@ -84,9 +85,16 @@ class Costs:
         return report
 
     @pytest.hookimpl(trylast=True)  # after an interrupted session's fixtures, whose processes it would end
-    def pytest_sessionfinish(self) -> None:
-        """Let the session's time hold what was spent by what it forked."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Let the session's time hold what it forked has spent; one of several workers says what it left out."""
         forks.stop()
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_LEFT_OUT] = self._left_out
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker left out."""
+        self._left_out |= getattr(node, "workeroutput", {}).get(_LEFT_OUT, {})
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember which tests are left out because they are dear, and why they are."""
