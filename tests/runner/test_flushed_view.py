@@ -154,12 +154,14 @@ def watching(tmp_path: Path) -> Iterator[Watching]:
         store.violations.record("other", here)
         loss = dataclasses.replace(here[0], kind="lost-write", summary="lost")
         unclean = dataclasses.replace(here[0], kind="unclean-election", offset=7, summary="proven")
-        store.violations.record("prod", [loss, unclean])
+        elsewhere = dataclasses.replace(here[0], kind="another-cluster", summary="each start looks for itself")
+        store.violations.record("prod", [loss, unclean, elsewhere])
         yield watching
         assert len(store.violations.page(ViolationFilter(cluster="other", state="open")).items) == 2
 
 
-PROVEN = {("lost-write", 0), ("unclean-election", 0)}
+PROVEN = {("lost-write", 0), ("unclean-election", 0), ("another-cluster", 0)}
+"""What no flusher ends: what is proven, and what every start looks for itself."""
 
 
 def test_conditions_that_were_forgotten_end_and_those_that_hold_are_reported_anew(watching: Watching) -> None:
