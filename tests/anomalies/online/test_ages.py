@@ -95,3 +95,12 @@ def test_points_of_an_older_version_are_read_as_they_are() -> None:
     for i in range(100, 200):
         ages.remember(known, i * 300, 1, lambda _, ns=i * STEP: ns, STEP)  # type: ignore[misc]
     assert all(0 <= n * STEP - (ages.sent_at(known, n * 300) or 0) <= STEP for n in range(1, 200))
+
+
+def test_what_stood_above_and_was_sent_before_was_cut_off() -> None:
+    known: list[list[int]] = []
+    for offset in range(100):
+        ages.remember(known, offset, 1, lambda _, at=offset: (1000 + 60 * at) * S, STEP)  # type: ignore[misc]
+    ages.remember(known, 50, 1, lambda _: 20_000 * S, STEP)
+    assert 0 <= (1000 + 60 * 49) * S - (ages.sent_at(known, 49) or 0) <= STEP
+    assert {ages.sent_at(known, offset) for offset in (50, 70, 99)} == {20_000 * S}

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from canary import facts as f
-from canary.anomalies.online import Tracker
+from canary.anomalies.online import Tracker, generations
+from canary.anomalies.online.state import Producer, State
+from canary.anomalies.online.stream import Stream
 from tests.support.bench import TOPIC as PROBES
 from tests.support.bench import Bench
 
@@ -426,3 +428,13 @@ def test_an_end_that_was_asked_for_before_the_generation_was_over_proves_nothing
     bench.poll()
     bench.fold(f.Listed(bench.now_ns, bench.sample, PROBES, 0, 0, bench.end, bench.end, 0))
     assert (77, 2, 0) in bench.tracker.state.topics[PROBES].index
+
+
+def test_a_stream_is_followed_by_generations_of_its_own_topic_and_mode() -> None:
+    state = State()
+    state.producers[PRODUCER] = Producer(TOPIC, "idempotent", 3, live=False)
+    state.producers[6] = Producer(TOPIC, "plain", 5)
+    state.producers[7] = Producer("other", "idempotent", 5)
+    state.producers[8] = Producer(TOPIC, "idempotent", 5)
+    stream = Stream(1, PRODUCER, 2, 0, "idempotent")
+    assert list(generations.later(state, stream)) == [(PRODUCER, 3), (8, 4), (8, 5)]
