@@ -101,7 +101,7 @@ def test_a_range_that_is_all_gone_reached_the_logs_start() -> None:
 class Client:
     """A consumer whose leader answers as told: bounds or errors first, then messages, then nothing for ever."""
 
-    def __init__(self, *answers: tuple[int, int] | int, given: tuple[Message, ...] = ()) -> None:
+    def __init__(self, *answers: tuple[int, int] | int, given: tuple[Message | None, ...] = ()) -> None:
         self.given = list(given)
         self.answers = itertools.chain(answers, itertools.repeat(answers[-1]))
         self.assigned: list[int] = []
@@ -187,6 +187,12 @@ def test_silence_before_and_while_reading_is_silence_and_a_stop_is_not() -> None
     assert [end.error for end in ends[1:] if isinstance(end, reread._Outcome)] == [
         "silence for 0.3 s", "stopped", "stopped",
     ]  # fmt: skip
+
+
+def test_a_pause_is_no_silence_until_it_is_as_long() -> None:
+    client = Client((0, 20), given=(None, Message(5), None, None, Message(6), Message(7)))
+    outcome = reader(Recording(), silence_s=60)._read(client, wanted(5, 8))
+    assert (outcome.reached, outcome.complete, outcome.silent) == (8, True, False)
 
 
 def test_what_is_given_is_told_and_the_last_of_it_ends_the_reading() -> None:
