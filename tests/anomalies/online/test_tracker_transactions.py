@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online.rules import transactions
+from canary.anomalies.online.state import Producer, State
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 
@@ -352,3 +357,20 @@ def test_an_aborted_write_that_was_acknowledged_without_an_offset_is_not_promise
     bench.commit(3)
     bench.settle()
     assert bench.found() == []
+
+
+def test_a_commit_promises_what_was_acknowledged_and_nothing_else() -> None:
+    bench = Transactions()
+    bench.write_within(1, 0, None, 1)
+    bench.commit(1)
+    topic = bench.tracker.state.topics[TOPIC]
+    (stream,) = topic.streams
+    assert (topic.promises, list(stream.promised)) == (2, [(0, 1), (2, 3)])
+
+
+def test_only_a_mode_that_fences_on_purpose_has_zombies() -> None:
+    state = State()
+    state.producers |= {1: Producer(TOPIC, "transactional", 5), 2: Producer(TOPIC, "fencing", 5)}
+    scope: Any = SimpleNamespace(state=state)
+    asked = [(1, 4), (2, 4), (2, 5), (3, 4)]
+    assert [one for one in asked if transactions.fenced(scope, *one)] == [(2, 4)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.rules import wrong_cluster
+from canary.anomalies.online.state import Ask, State
 from canary.metrics import measured
 from simulation.destruction.probed import positions
 from tests.support.bench import RC, RU, TOPIC, Bench
@@ -244,3 +247,11 @@ def test_another_incarnation_of_the_topic_knows_nothing_of_the_former_ones_ackno
     bench.fold(f.WatchAsked(bench.now_ns, bench.sample + 1))
     slip(bench)
     assert kinds(bench) == ["another-cluster", "topic-recreated"]
+
+
+def test_what_was_acknowledged_after_the_known_cluster_was_asked_is_unsure_still() -> None:
+    state = State(unsure=[[9, TOPIC, 0, 1, 1, 1], [10, TOPIC, 0, 2, 1, 2], [11, TOPIC, 0, 3, 1, 3]])
+    state.asks[4] = Ask(10, 0)
+    scope: Any = SimpleNamespace(state=state)
+    wrong_cluster.known_one_answered(scope, 4)
+    assert [one[0] for one in state.unsure] == [11]
