@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.rules import retention
 from canary.anomalies.online.rules.retention import sending_step_ns
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import State, Topic
+from canary.anomalies.online.stream import Stream
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
@@ -363,3 +368,19 @@ def test_what_stands_below_a_cut_that_nobody_saw_is_still_promised() -> None:
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000))
     bench.settle()
     assert [offset for kind, offset, _ in bench.found("lost-write")] == [5, *range(90, 100)]
+
+
+@pytest.mark.parametrize(("start", "live", "expired"), [(10, False, 2), (9, False, 0), (10, True, 0)])
+def test_promises_without_an_offset_expire_with_all_that_a_dead_process_wrote(
+    start: int, expired: int, *, live: bool
+) -> None:
+    state = State()
+    state.topics[TOPIC] = topic = Topic(TOPIC)
+    topic.logs[0] = log = Log(0, start=start, before=10)
+    stream = Stream(0, PRODUCER, 1, 0, "idempotent", live=live)
+    stream.unplaced.add(3, 5)
+    topic.streams.append(stream)
+    scope = Scope(state)
+    retention._expire_unplaced(scope, topic, log)
+    assert 2 - stream.unplaced.total == expired
+    assert sum(scope.meters(TOPIC, 0).unverified.values()) == expired
