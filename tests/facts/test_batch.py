@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.facts import Acked, Batch, Polled, Sent, Tick, WatchAsked, count, each
-from canary.facts.batch import FEW, TEXTS, column
+from canary.facts.batch import FEW, TEXTS, column, runs
 from canary.facts.gathering import gathered
 from storage.ledger.codec import decode_facts, encode_facts
 
@@ -128,13 +128,18 @@ def test_runs_end_where_a_stream_or_the_rise_of_its_numbers_does(parts: list[tup
     batches = [one if isinstance(one, Batch) else None for one in gathered([*facts, *[facts[-1]] * FEW])]
     (batch,) = batches
     assert batch is not None
-    runs = list(batch.runs())
-    assert [fact for run in runs for fact in run] == list(batch)
-    sizes = sorted(len(run) for run in runs)
+    found = list(batch.runs())
+    assert [fact for run in found for fact in run] == list(batch)
+    sizes = sorted(len(run) for run in found)
     assert sizes == sorted([number for _, number in parts] + [1] * FEW)
-    assert all(run[0] == next(iter(run)) for run in runs)
+    assert all(run[0] == next(iter(run)) for run in found)
 
 
 def test_few_facts_stay_facts() -> None:
     facts: list[Any] = [Acked(1, "a", p, 1, 1, 0, 0) for p in range(FEW - 1)]
     assert gathered([Tick(1), *facts]) == [Tick(1), *facts]
+
+
+def test_what_has_no_offset_is_a_run_by_itself() -> None:
+    facts = [Acked(i, "a", 0, 1, 1, i, None) for i in range(4)]
+    assert [list(run) for run in runs(facts)] == [[one] for one in facts]
