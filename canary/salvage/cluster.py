@@ -89,7 +89,7 @@ class ClusterView:
 
         ``made``: there was one just now, so a broker that knows of none has not learned of it yet, and is asked again.
         """
-        final = (lambda code: code >= 0 and code != KafkaError.UNKNOWN_TOPIC_OR_PART) if made else (lambda c: c >= 0)
+        final = lambda code: code >= 0 and not (made and code == KafkaError.UNKNOWN_TOPIC_OR_PART)  # noqa: E731  # of both
         try:
             described: Any = answer(self.admin, describe_topic(self.admin, name), final=final)
             settings: Any = answer(self.admin, describe_settings(self.admin, name), final=final)

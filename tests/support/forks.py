@@ -97,9 +97,6 @@ class Command:
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
 
 def _canary(said: Connection, command: list[str], log: Path, environment: dict[str, str]) -> None:
     os.setsid()
