@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar, cast
@@ -22,17 +22,9 @@ from api.store_calls import Calls, UnavailableError
 from canary.anomalies.policy import REHEARSALS
 from canary.settings.serving import ApiSettings
 from storage.probe_log.errors import NothingThereError
+from storage.store.receivers import Receiver
 from storage.store.store import Store
-from storage.store.values import (
-    DrillRun,
-    Incident,
-    IncidentFilter,
-    Receiver,
-    Reconciliation,
-    StoredViolation,
-    ViolationCount,
-    ViolationGroup,
-)
+from storage.store.values import DrillRun, Incident, Reconciliation, StoredViolation, ViolationCount, ViolationGroup
 
 if TYPE_CHECKING:
     from storage.probe_log.reading import ProbeLogReader
@@ -45,7 +37,7 @@ AFTER_NS = 6 * 60 * 10**9
 SHIPPED_NS = 3 * 60 * 10**9
 """So long after probing began the probe log has files: segments are shipped when at most a minute old."""
 OPEN_INCIDENTS = 100
-"""At most so many incidents, the newest ones, have a series in /metrics."""
+"""At most so many incidents of a cluster, the worst ones, have a series in /metrics."""
 MOST_LIMITED = 100
 """At most so many sets of clusters, to which principals are limited, are remembered with what was last read of them."""
 
@@ -63,7 +55,9 @@ class Knowledge:
     quiet: frozenset[tuple[str, str]] = frozenset()
     """(cluster, "shadow" or "maintenance"): its new findings are recorded without an alert."""
     incidents: Sequence[Incident] = ()
-    """The unresolved ones, newest first."""
+    """The unresolved ones, the worst first; of each cluster at most OPEN_INCIDENTS."""
+    incident_totals: Mapping[str, int] = field(default_factory=dict)
+    """How many each cluster has."""
     proofs: Sequence[DrillRun] = ()
     """Each cluster's last drill that was found and came back from the pager."""
     receivers: Sequence[Receiver] = ()
@@ -182,7 +176,7 @@ class State:
             self.store.reconciliations.last_successes(now_ns),
             [row for row in self.store.violations.groups() if row.kind not in REHEARSALS],
             frozenset(self._quiet(clusters, now_ns)),
-            self._incidents(),
+            *self.store.incidents.worst(OPEN_INCIDENTS),
             self.store.drills.last_proofs(),
             self._receivers(),
         )
@@ -193,14 +187,6 @@ class State:
             return []
         known = {one.name: one for one in self.store.notifications.receivers(self.notified)}
         return [known.get(name) or Receiver(name, self.began_ns, self.began_ns, 0, 0) for name in self.notified]
-
-    def _incidents(self) -> list[Incident]:
-        found = [
-            row
-            for state in ("open", "acknowledged")
-            for row in self.store.incidents.page(IncidentFilter(state=state), None, OPEN_INCIDENTS).items
-        ]
-        return sorted(found, key=lambda row: -row.first_ns)[:OPEN_INCIDENTS]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
         windows = self.store.maintenance.between(now_ns - AFTER_NS, now_ns)

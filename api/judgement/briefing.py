@@ -4,20 +4,23 @@ Where and since when are fields of the incident itself; what else was in danger 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from pydantic import Field
 
 from api.judgement.exposure import BEFORE_NS
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Kind, likely_cause
-from api.judgement.lost_ranges import LostRange, lost_ranges, timed
+from api.judgement.lost_ranges import LostRange, kinds_of_loss, lost_ranges, timed
 from api.shapes import Moment, ProbeIdentity, Shape, moment, moment_or_none
 from api.state import State
 from canary.probe.identity import Identity
-from storage.store.values import Incident, StoredViolation, TopologyFilter, TopologySpan
+from storage.store.values import Findings, Incident, StoredViolation, TopologyFilter, TopologySpan
 
 RANGES = 20
 """At most so many ranges, the largest ones, are in a briefing."""
+JOINED = 20_000
+"""At most so many violations of a loss, the largest ones, are joined to ranges."""
 _HOLDERS = 3
 """At most so many brokers have a command that keeps their copy."""
 _SPANS = 2000
@@ -35,6 +38,7 @@ class LossOut(Shape):
     """Writes at neighbouring offsets that are gone."""
 
     sentence: str
+    kind: str
     topic: str
     partition: int
     first_offset: int | None
@@ -69,24 +73,59 @@ class StepOut(Shape):
 class Briefing(Shape):
     """The first answers of an incident."""
 
-    losses: list[LossOut] = Field(description="The largest range first; empty where no write is known to be lost.")
+    lost_records: int = Field(description="How many records are gone in all; 0: none is known to be.")
+    lost_ranges: int | None = Field(
+        description=f"How many ranges these are; null: more than {JOINED:,} violations say so, which are not joined."
+    )
+    losses: list[LossOut] = Field(
+        description=f"The largest ranges first, {RANGES} at most; empty where no write is known to be lost."
+    )
     cause: CauseOut
     steps: list[StepOut] = Field(description="The most urgent first.")
     brokers: dict[int, str] = Field(description="The address of each broker that the timeline knows.")
 
 
-async def briefing(
-    state: State,
-    incident: Incident,
-    violations: Sequence[StoredViolation],
-    acknowledged: Callable[[Identity], int | None] = lambda _: None,
-) -> Briefing:
-    """Return the briefing of an incident with these violations; ``acknowledged`` as in lost_ranges.timed.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an incident has, and what is gone: ``records`` in ``ranges``, the largest first, of ``violations``."""
+
+    findings: Sequence[Findings]
+    ranges: Sequence[LostRange]
+    records: int
+    violations: int
+
+    @property
+    def firsts(self) -> list[StoredViolation]:
+        """The first violation of each kind."""
+        return [one.first for one in self.findings]
+
+
+async def found_in(state: State, incident: Incident) -> Found:
+    """Return what an incident has.
 
     Raises:
         UnavailableError: the store does not answer.
     """
-    ranges = lost_ranges(violations)[:RANGES]
+    findings: list[Findings] = await state.calls(state.store.violations.of_incident, incident.id)
+    losses = kinds_of_loss(findings)
+    kinds = {one.first.kind for one in losses}
+    rows = await state.calls(state.store.violations.largest, incident.id, kinds, JOINED) if kinds else []
+    records, violations = sum(one.records for one in losses), sum(one.violations for one in losses)
+    return Found(findings, lost_ranges(rows), records, violations)
+
+
+async def briefing(
+    state: State,
+    incident: Incident,
+    found: Found,
+    acknowledged: Callable[[Identity], int | None] = lambda _: None,
+) -> Briefing:
+    """Return the briefing of an incident; ``acknowledged`` as in lost_ranges.timed.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    ranges = found.ranges[:RANGES]
     ends = {one.id for lost in ranges for one in (lost.first, lost.found[-1])}
     full = await state.calls(lambda: [state.store.violations.get(one) for one in sorted(ends)])
     evidence = {one.id: one.evidence for one in full if one is not None}
@@ -96,13 +135,15 @@ async def briefing(
     wanted = TopologyFilter(incident.cluster, "broker", since_ns=since_ns)
     gone_and_there = await state.calls(state.store.topology.spans, wanted, _SPANS)
     brokers = _brokers(gone_and_there)
-    cause = likely_cause(violations, partition, gone_and_there)
+    cause = likely_cause(found.firsts, partition, gone_and_there)
     holders = _holders(partition, losses[0] if losses else None, incident.first_ns)
     alive = next((one.address for one in brokers.values() if one.there and one.address), "")
     here = [lost for lost in losses if lost.first.topic == incident.topic]
     named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
     steps = first_steps(incident.cluster, incident.topic, incident.partition, here, named, alive, cause)
     return Briefing(
+        lost_records=found.records,
+        lost_ranges=len(found.ranges) if found.violations <= JOINED else None,
         losses=[_loss(lost, _leaders(partition, lost), brokers) for lost in losses],
         cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),
         steps=[StepOut.model_validate(one) for one in steps],
@@ -164,6 +205,7 @@ def _loss(lost: LostRange, leaders: Sequence[TopologySpan], brokers: dict[int, B
     first, last = lost.first, lost.found[-1]
     return LossOut(
         sentence=lost.sentence,
+        kind=first.kind,
         topic=first.topic,
         partition=first.partition or 0,
         first_offset=first.offset,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from api.shapes import clock
 from canary.anomalies.policy import LOSSES, WRITES_LOST
 from canary.probe.identity import Identity
-from storage.store.values import StoredViolation
+from storage.store.values import Findings, StoredViolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,12 @@ class LostRange:
             return f"{number}, {where}, acknowledged before {clock(seen_ns, seen_ns)}"
         begin, end = (clock(at_ns, seen_ns) for at_ns in self.times)
         return f"{number}, {where}, {self.timed} {begin}{'' if begin == end else f' to {end}'}"
+
+
+def kinds_of_loss(found: Iterable[Findings]) -> list[Findings]:
+    """Return the findings that say what is gone, record by record: lost writes, or else the other kinds of a loss."""
+    losses = [one for one in found if one.first.kind in LOSSES and one.first.partition is not None]
+    return [one for one in losses if one.first.kind == WRITES_LOST] or losses
 
 
 def lost_ranges(violations: Iterable[StoredViolation]) -> list[LostRange]:

@@ -123,7 +123,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     for one in knowledge.incidents:
         partition = "" if one.partition is None else str(one.partition)
         labels = (one.cluster, one.topic, partition, one.kind, one.severity, one.id)
-        values["canary_incident_begin_timestamp_seconds"][labels] = one.first_ns / 1e9
+        values["canary_incident_begin_timestamp_seconds"][labels] = (one.head_ns or one.first_ns) / 1e9
     for cluster_name, reason in sorted(knowledge.quiet):
         values["canary_quiet"][cluster_name, reason] = 1.0
     for row in knowledge.counts:

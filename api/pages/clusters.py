@@ -103,6 +103,7 @@ async def cluster(state: Shared, name: str) -> HTMLResponse:
         return unavailable(error, refresh=5)
     own: dict[str, Any] = {
         "incidents": [row for row in knowledge.incidents if row.cluster == name],
+        "incident_total": knowledge.incident_totals.get(name, 0),
         "reconciliation": next((row for row in knowledge.reconciliations if row.cluster == name), None),
     }
     return render("cluster.html", refresh=0, cluster=found, findings=sum(one[2] for one in found.view.audited), **own)

@@ -1,6 +1,7 @@
 """The page of an incident: what to do first, what happened in which order, and the log around its offsets."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -12,9 +13,9 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api.access.headers import CONTENT_SECURITY_POLICY
-from api.judgement.briefing import briefing
+from api.judgement.briefing import RANGES, briefing, found_in
 from api.judgement.log_claims import Place, places, shown_spans
-from api.judgement.lost_ranges import lost_ranges
+from api.judgement.lost_ranges import LostRange
 from api.pages import pictures
 from api.pages.incident_timeline import AROUND_NS, timeline
 from api.pages.rendering import missing, render, unavailable
@@ -54,18 +55,21 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         return unavailable(error, refresh=5)
     if row is None:
         return missing(f"an incident with the id {incident_id}")
+    found = await found_in(state, row)
     page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
-    begin = row.first_ns - AROUND_NS
+    drawn = [*found.firsts, *(one for lost in found.ranges[:RANGES] for one in lost.found[:SHOWN])]
+    begin = max(row.first_ns, row.head_ns - LONGEST_NS // 2) - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
     own = [span for span in spans if span.subject == "partition"]
     lead = await state.calls(state.store.violations.get, row.lead_id)
-    shown = await _largest(state, violations, lead)
+    head = await state.calls(state.store.violations.get, row.head_id or row.lead_id)
+    shown = await _largest(state, found.ranges, head)
     rows, unread = await _log(state, row, shown)
     acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}
-    brief = await briefing(state, row, violations, acked.get)
-    drawn = _draws()
+    brief = await briefing(state, row, found, acked.get)
+    draws = _draws()
     answer = render(
         "incident.html",
         refresh=0,
@@ -73,17 +77,19 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         entry=CATALOGUE.get(row.kind),
         brief=brief,
         violations=violations,
-        more=page.next_cursor is not None,
-        events=timeline(row, violations, spans, {loss.violation_id: loss.sentence for loss in brief.losses}),
+        total=sum(one.violations for one in found.findings),
+        events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in brief.losses}),
         rows=rows,
         shown=shown,
         unread=unread,
         exposure=await exposure_of(state, lead) if lead else None,
         lead=lead,
-        timeline=pictures.timeline(own, violations, moment(begin), moment(end)) if own and drawn else None,
-        unseen=await _unseen(state, row, begin, end) if drawn else None,
-        plotly=plotly_name() if drawn else None,
-        unwanted=pictures.unwanted_styles() if drawn else (),
+        head=head,
+        head_ns=row.head_ns or row.first_ns,
+        timeline=pictures.timeline(own, drawn, moment(begin), moment(end)) if own and draws else None,
+        unseen=await _unseen(state, row, begin, end) if draws else None,
+        plotly=plotly_name() if draws else None,
+        unwanted=pictures.unwanted_styles() if draws else (),
     )
     answer.headers["Content-Security-Policy"] = WITH_SCRIPTS
     return answer
@@ -146,13 +152,10 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
     return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, MOST_SPANS)]
 
 
-async def _largest(
-    state: State, violations: list[StoredViolation], lead: StoredViolation | None
-) -> list[StoredViolation]:
-    """Return the violations of the largest lost range, its ends with their evidence; without one, the lead."""
-    ranges = lost_ranges(violations)
+async def _largest(state: State, ranges: Sequence[LostRange], head: StoredViolation | None) -> list[StoredViolation]:
+    """Return the violations of the largest lost range, its ends with their evidence; without one, the head."""
     if not ranges:
-        return [] if lead is None else [lead]
+        return [] if head is None else [head]
     found = list(ranges[0].found)
     for end in {0, len(found) - 1}:
         full: StoredViolation | None = await state.calls(state.store.violations.get, found[end].id)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from api.judgement.lost_ranges import lost_ranges
+from api.judgement.briefing import RANGES, Found
+from api.judgement.lost_ranges import LostRange
 from canary.anomalies.catalogue import CATALOGUE
-from storage.store.values import Incident, StoredViolation, TopologySpan
+from storage.store.values import Findings, Incident, TopologySpan
 
 AROUND_NS = 5 * 60 * 10**9
 """What is older than this before the incident is shown only as the state that it changed."""
@@ -40,37 +41,46 @@ class Event:
 
 def timeline(
     row: Incident,
-    violations: Sequence[StoredViolation],
+    found: Found,
     spans: Sequence[TopologySpan],
     sentences: Mapping[str, str],
 ) -> list[Event]:
-    """Return what happened, oldest first; ``sentences``: of lost ranges, by the id of the first violation."""
-    events = [*_found(violations, sentences), *_together(_changes(row, spans))]
+    """Return what happened, oldest first; ``sentences``: of lost ranges, by the id of the first violation.
+
+    The largest ranges have a row each, the others one together.
+    """
+    events = [*_found(found, sentences), *_together(_changes(row, spans))]
     return sorted(events, key=lambda event: (event.at_ns, event.what != "broker"))
 
 
-def _found(violations: Sequence[StoredViolation], sentences: Mapping[str, str]) -> Iterator[Event]:
-    """Yield what was found: lost writes by range, of every other kind all of one partition together."""
-    ranges = lost_ranges(violations)
-    named = {one.id for lost in ranges for one in lost.found}
-    for lost in ranges:
+def _found(found: Found, sentences: Mapping[str, str]) -> Iterator[Event]:
+    """Yield what was found: what is gone by range, of every other kind all together."""
+    for lost in found.ranges[:RANGES]:
         place = f"{lost.first.topic}-{lost.first.partition}"
-        link = f"/violations/{lost.first.id}"
         words = f"{place}: {sentences.get(lost.first.id, lost.sentence)}"
-        yield Event(min(one.first_seen_ns for one in lost.found), lost.first.kind, words, link)
-    rest = sorted((one for one in violations if one.id not in named), key=_like)
-    for (kind, topic, partition), members in groupby(rest, key=_like):
-        alike = sorted(members, key=lambda one: one.first_seen_ns)
-        first = alike[0]
-        words = first.summary
-        if len(alike) > 1:
-            title = CATALOGUE[kind].title if kind in CATALOGUE else kind
-            words = f"{title}, {len(alike)} times in {topic}{f'-{partition}' if partition >= 0 else ''}"
-        yield Event(first.first_seen_ns, kind, words, f"/violations/{first.id}")
+        yield Event(_seen_ns(lost), lost.first.kind, words, f"/violations/{lost.first.id}")
+    if others := found.ranges[RANGES:]:
+        records = sum(one.records for one in others)
+        words = f"{records:,} records more, in {len(others):,} smaller ranges"
+        yield Event(min(map(_seen_ns, others)), others[0].first.kind, words)
+    said = {lost.first.kind for lost in found.ranges}
+    for kind, same in groupby(sorted(found.findings, key=_kind), key=_kind):
+        alike = list(same)
+        first = min((one.first for one in alike), key=lambda one: one.first_seen_ns)
+        number = sum(one.violations for one in alike)
+        place = f"{first.topic}{'' if first.partition is None else f'-{first.partition}'}"
+        title = CATALOGUE[kind].title if kind in CATALOGUE else kind
+        words = first.summary if number == 1 else f"{title}, {number:,} times in {place}"
+        if kind not in said:
+            yield Event(first.first_seen_ns, kind, words, f"/violations/{first.id}")
 
 
-def _like(row: StoredViolation) -> tuple[str, str, int]:
-    return row.kind, row.topic, -1 if row.partition is None else row.partition
+def _seen_ns(lost: LostRange) -> int:
+    return min(one.first_seen_ns for one in lost.found)
+
+
+def _kind(one: Findings) -> str:
+    return one.first.kind
 
 
 def _together(events: Iterable[Event]) -> list[Event]:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import ConfigDict, Field, model_validator
 
 from api.access.record import note
-from api.judgement.briefing import Briefing, briefing
+from api.judgement.briefing import Briefing, briefing, found_in
 from api.judgement.known_places import find, must_exist
 from api.problems import ProblemError, documented
 from api.rest.violations import NOT_REOPENED, Acknowledge, Reopen, ViolationOut
@@ -27,8 +27,9 @@ from api.shapes import (
     nanoseconds,
 )
 from api.state import Shared, State
-from canary.anomalies.anomaly import Severity
-from storage.store.values import Change, Incident, IncidentFilter, ViolationFilter
+from canary.anomalies.anomaly import Class, Severity
+from storage.store.receivers import Change
+from storage.store.values import Incident, IncidentFilter, ViolationFilter
 
 router = APIRouter(prefix="/incidents", tags=["incidents"], responses=documented(422, 503, 404))
 
@@ -39,16 +40,22 @@ SHOWN = 1000
 
 
 class IncidentOut(Shape):
-    """Violations that belong together; the first cause leads."""
+    """Violations that belong together, headed by the worst that is not resolved."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
 
     id: str
     cluster: str
     topic: str
     partition: int | None
-    kind: str
+    kind: str = Field(description="The head's, as severity, summary and head_seen_at are.")
     severity: Severity
+    class_: Class = Field(alias="class", description="What it is about, the worst first.")
     state: ViolationState
     summary: str
+    head_id: str = Field(description="The violation that heads it: of the worst that are not resolved the first one.")
+    head_seen_at: Moment = Field(validation_alias="head_ns")
+    lead_id: str = Field(description="The first violation, for cause and exposure.")
     first_seen_at: Moment = Field(validation_alias="first_ns")
     last_seen_at: Moment = Field(validation_alias="last_ns")
     reason: str | None
@@ -56,10 +63,11 @@ class IncidentOut(Shape):
 
 
 class IncidentDetail(IncidentOut):
-    """An incident with its violations (the first 1,000 of them), and what to know and to do first."""
+    """An incident with its violations (the newest 1,000 of them), and what to know and to do first."""
 
     briefing: Briefing
     violations: list[ViolationOut]
+    violations_total: int = Field(description="How many it has in all.")
 
 
 class Resolve(Shape):
@@ -141,7 +149,7 @@ async def incidents(
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[IncidentOut]:
-    """List incidents: violations of one place and time, under their first cause."""
+    """List incidents: violations of one place and time, under the worst of them."""
     filters = IncidentFilter(
         cluster=cluster,
         topic=topic,
@@ -162,9 +170,12 @@ async def incident(state: Shared, incident_id: str) -> IncidentDetail:
     """Return an incident with its violations."""
     row = await find_incident(state, incident_id)
     page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
+    found = await found_in(state, row)
+    known = await briefing(state, row, found)
     own = IncidentOut.model_validate(row).model_dump()
-    known = await briefing(state, row, page.items)
-    return IncidentDetail.model_validate(own | {"briefing": known, "violations": page.items})
+    total = sum(one.violations for one in found.findings)
+    more = {"briefing": known, "violations": page.items, "violations_total": total}
+    return IncidentDetail.model_validate(own | more)
 
 
 @router.post("/{incident_id}/acknowledge", summary="Acknowledge it")

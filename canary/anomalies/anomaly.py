@@ -6,6 +6,9 @@ from typing import Literal
 Severity = Literal["critical", "warning", "info"]
 Scope = Literal["offline", "online", "spark", "watch"]
 """Who decides it: the checker of histories, the running tracker, the nightly reconciliation, the watch."""
+Class = Literal["data", "blindness", "unavailability", "warning", "rehearsal"]
+"""What an incident or an alert is about, the worst first: data are lost, or are not what was written; the canary sees
+or remembers nothing; writes or reads wait; none of these yet; the alarm is tried, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +26,9 @@ class Anomaly:
         source: The seed, paper or issue that it comes from, with its section.
         picture: Rows of its drawing, each a label and cells, in the notation of dashboards.reference.drawings.
         allowed: When the protocol allows it; "" if never.
-        shows: "loss": by itself it means that an acknowledged write was not kept. "blindness": nothing can be known,
-            neither of a broken promise nor of a kept one. "": neither.
+        shows: "loss": by itself it means that an acknowledged write was not kept. "damage": the log, or what a reader
+            is given, is not what was written. "blindness": nothing can be known, neither of a broken promise nor of a
+            kept one. "unavailability": writes or reads wait. "": none of these.
         ends: It is a condition: it is reported while it holds, and ends by itself. Of `unclean-election` only what is
             suspected does, which has no offset.
         needs_idempotence: Only acks=all with idempotence rules it out: it is critical there, and a warning where acks=1
@@ -44,7 +48,7 @@ class Anomaly:
     source: str
     picture: tuple[tuple[str, str], ...]
     allowed: str = ""
-    shows: Literal["loss", "blindness", ""] = ""
+    shows: Literal["loss", "damage", "blindness", "unavailability", ""] = ""
     ends: bool = False
     needs_idempotence: bool = False
     unprobed: Severity | None = None
@@ -55,3 +59,14 @@ class Anomaly:
     def severity(self) -> Severity:
         """The usual severity."""
         return self.severities[0]
+
+    @property
+    def class_(self) -> Class:
+        """The class of its incidents and alerts."""
+        match self.shows:
+            case "loss" | "damage":
+                return "data"
+            case "":
+                return "warning"
+            case other:
+                return other

@@ -17,6 +17,7 @@ APPLICATION_ANOMALIES = (
         source="Burrow (the rules of its evaluator: a window of commits, no threshold)",
         allowed="An application that only commits what it keeps, in a topic where it keeps nothing.",
         ends=True,
+        shows="unavailability",
         picture=(("the log", "a b c d e"), ("the group committed", "a b | !b !b")),
     ),
     Anomaly(
@@ -33,6 +34,7 @@ APPLICATION_ANOMALIES = (
         "owners must know both.",
         source="Burrow (a rewind); Kafka's kafka-consumer-groups.sh --reset-offsets",
         allowed="An application that goes back by itself, and an operator who means it.",
+        shows="damage",
         picture=(("a group committed", "40 41 42 | !0"),),
     ),
     Anomaly(
@@ -48,6 +50,7 @@ APPLICATION_ANOMALIES = (
         "kafka-consumer-groups.sh --reset-offsets --to-offset. Then raise offsets.retention.minutes.",
         source="KIP-211 (expiry of committed offsets); Burrow",
         allowed="An operator who deletes a group or its offsets.",
+        shows="damage",
         picture=(("a group committed", "40 41 42 | !none"),),
     ),
     Anomaly(
@@ -63,6 +66,7 @@ APPLICATION_ANOMALIES = (
         "open. Else end it with the command in the evidence (kafka-transactions.sh abort), which aborts its records.",
         source='KIP-664; KIP-890; jepsen-redpanda 3.7 ("a jar of applesauce")',
         ends=True,
+        shows="unavailability",
         picture=(("the log", "a b !t c d"), ("a read_committed reader", "a b !here . .")),
     ),
     Anomaly(
@@ -79,6 +83,7 @@ APPLICATION_ANOMALIES = (
         "is the leader, keep a copy of every replica first.",
         source="KIP-101, KIP-279 (logs that diverge); kafka-replica-verification.sh, removed in Kafka 4.0",
         allowed="A topic that was compacted before, and is not any more: what each broker removed then stays so.",
+        shows="damage",
         picture=(("broker 1", "a b c d"), ("broker 2", "a b c d"), ("broker 3", "a !· c !x")),
     ),
     Anomaly(

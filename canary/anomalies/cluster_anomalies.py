@@ -13,6 +13,7 @@ CLUSTER_ANOMALIES = (
         do_first="See whether someone reset the group; if not, look at the partition of __consumer_offsets.",
         source="jepsen-redpanda 1.1; ANOMALIES Part II",
         allowed="An offset reset by an operator.",
+        shows="damage",
         picture=(("a group committed", "40 41 42 | !17"),),
     ),
     Anomaly(
@@ -27,6 +28,7 @@ CLUSTER_ANOMALIES = (
         "for ever.",
         source='call-me-maybe-kafka ("block and sound an alarm"); distributed-consensus-reloaded',
         ends=True,
+        shows="unavailability",
         picture=(
             ("broker 1", "leader | ~gone ~gone"),
             ("broker 2", "in_sync | ~gone ~gone"),
@@ -64,6 +66,7 @@ CLUSTER_ANOMALIES = (
         source="call-me-maybe-kafka",
         allowed="Rolling restarts within the set time.",
         ends=True,
+        shows="unavailability",
         picture=(("ISR", "1,2,3 1,2 | !1"), ("min.insync.replicas", "2 2 | 2"), ("writes", "+yes +yes | !refused")),
     ),
     Anomaly(
@@ -104,6 +107,7 @@ CLUSTER_ANOMALIES = (
         source="call-me-maybe-kafka; why-fsync; distributed-consensus-reloaded",
         allowed="Without evidence of loss only suspected (info): a replica may have rejoined between two samples.",
         ends=True,
+        shows="damage",
         picture=(
             ("broker 1, ISR", "a b c | ~gone"),
             ("broker 2, behind", "a . . | !leads"),
@@ -119,6 +123,7 @@ CLUSTER_ANOMALIES = (
         implies="The cluster's metadata was restored or lost, or two brokers answer from different histories.",
         do_first="Compare the controllers' metadata logs; look for a restored backup.",
         source="distributed-consensus-reloaded (epochs); ANOMALIES Part II",
+        shows="damage",
         picture=(("leader epoch", "7 8 9 | !4"),),
     ),
     Anomaly(
@@ -201,6 +206,7 @@ CLUSTER_ANOMALIES = (
         "fetches, and a client that needs to be renewed.",
         source="jepsen-redpanda 3.6",
         ends=True,
+        shows="unavailability",
         picture=(("the log", "a b c d e"), ("a reader's position", "a b !here . .")),
     ),
 )

@@ -31,6 +31,7 @@ LOG_ANOMALIES = (
         source="jepsen-redpanda 2.2 and 3.6",
         allowed="While readers catch up: a consumer may be arbitrarily far behind.",
         finished="warning",
+        shows="unavailability",
         picture=(("acknowledged", "+a +b +c +d"), ("the log", "a b c d"), ("readers, so far", "a b ?c ?d")),
     ),
     Anomaly(
@@ -46,6 +47,7 @@ LOG_ANOMALIES = (
         allowed="Without idempotence: a retry may append again (warning). Where the client took a new producer epoch "
         "while the message was in flight, and sent it again: brokers cannot recognise that copy (warning).",
         needs_idempotence=True,
+        shows="damage",
         picture=(("sent", "+a +b +c"), ("the log", "a b c !b")),
     ),
     Anomaly(
@@ -60,6 +62,7 @@ LOG_ANOMALIES = (
         "deleted, and look at leader epochs: two brokers acted as leader.",
         source="jepsen-redpanda 2.2 and 3.5 (#3003); distributed-consensus-reloaded",
         needs_idempotence=True,
+        shows="damage",
         picture=(("offset", "7 8 9"), ("acknowledged", "+a +b !c"), ("a reader", "a b !x")),
     ),
     Anomaly(
@@ -74,6 +77,7 @@ LOG_ANOMALIES = (
         source="jepsen-redpanda 2.2 and 3.6",
         allowed="Across a rebalance of a subscribed consumer.",
         allowed_with="subscribe",
+        shows="damage",
         picture=(("the log", "a b c d e"), ("first poll", "a b . . ."), ("next poll", ". . !· d e")),
     ),
     Anomaly(
@@ -87,6 +91,7 @@ LOG_ANOMALIES = (
         source="jepsen-redpanda 2.2 and 3.10",
         allowed="Across a rebalance of a subscribed consumer.",
         allowed_with="subscribe",
+        shows="damage",
         picture=(("the log", "a b c d"), ("first poll", "a b c ."), ("next poll", ". !b c d")),
     ),
     Anomaly(
@@ -99,6 +104,7 @@ LOG_ANOMALIES = (
         do_first="As for poll-skip: re-read the skipped offsets, then look at the fetch path of that leader.",
         source="jepsen-redpanda 2.2",
         allowed="For a partition that was rebalanced during the operation.",
+        shows="damage",
         picture=(("the log", "a b c d"), ("one poll", "a !· c d")),
     ),
     Anomaly(
@@ -111,6 +117,7 @@ LOG_ANOMALIES = (
         do_first="Look for inconsistent offsets or duplicates at the same place; then for the client's version.",
         source="jepsen-redpanda 2.2 and 3.10",
         allowed="For a partition that was rebalanced during the operation.",
+        shows="damage",
         picture=(("the log", "a b c d"), ("one poll", "a b !a c")),
     ),
     Anomaly(
@@ -123,6 +130,7 @@ LOG_ANOMALIES = (
         do_first="See whether the log's end went back between the two acknowledgements (truncation is the cause then).",
         source="jepsen-redpanda 2.2; idempotent-producer (pipelining)",
         needs_idempotence=True,
+        shows="damage",
         picture=(("sent, in order", "1 2"), ("the log", "!2 !1")),
     ),
     Anomaly(
@@ -134,6 +142,7 @@ LOG_ANOMALIES = (
         implies="The order within one transaction is not kept.",
         do_first="Check max.in.flight.requests and idempotence of the producer, then the leader's log.",
         source="jepsen-redpanda 2.2; idempotent-producer (pipelining)",
+        shows="damage",
         picture=(("one transaction sends", "1 2 3"), ("the log", "1 !3 !2")),
     ),
     Anomaly(
@@ -159,6 +168,7 @@ LOG_ANOMALIES = (
         do_first="Look for a leader change between the two, and check the brokers' handling of producer sequences.",
         source="idempotent-producer (pipelining); jepsen-redpanda 3.5",
         needs_idempotence=True,
+        shows="damage",
         picture=(("sequence", "4 5 6 7"), ("the log", "4 !6 !5 7")),
     ),
     Anomaly(
@@ -183,6 +193,7 @@ LOG_ANOMALIES = (
         implies="The log holds invented or misplaced data, or the record of what was sent is incomplete.",
         do_first="Make sure that no ledger or history was cut; then compare the record on every replica.",
         source="ANOMALIES Part I rule 12; jepsen tests/kafka.clj (no writer of a polled value)",
+        shows="damage",
         picture=(("sent", "+a +b ."), ("the log", "a b !z")),
     ),
     Anomaly(

@@ -17,6 +17,7 @@ MIRROR_ANOMALIES = (
         "retention overtook it.",
         source="KIP-382 (MirrorMaker 2 keeps the order of a partition); Chaperone (Uber) compares counts only",
         allowed="An operator who resets MirrorMaker 2 forward.",
+        shows="damage",
         picture=(("the source", "a b c d e"), ("the mirrored topic", "a b !. !. e")),
     ),
     Anomaly(
@@ -31,6 +32,7 @@ MIRROR_ANOMALIES = (
         "would skip, which the evidence has, after the failover. See whether the mirrored topic was made anew.",
         source="KIP-382, KIP-545 (checkpoints); KAFKA-12468 (offsets that were not translated)",
         ends=True,
+        shows="damage",
         picture=(("the group committed", "a b | c d e"), ("in the mirrored topic", "a b !c !d | e")),
     ),
     Anomaly(
@@ -44,6 +46,7 @@ MIRROR_ANOMALIES = (
         "see its log for failed commits of offsets; exactly.once.source.support (KIP-618) avoids it.",
         source="KIP-382 (at least once), KIP-618 (exactly once)",
         allowed="MirrorMaker 2 copies again what it had not committed when it was restarted.",
+        shows="damage",
         picture=(("the source", "a b c d"), ("the mirrored topic", "a b c !b !c d")),
     ),
 )

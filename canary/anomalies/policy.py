@@ -3,9 +3,9 @@
 Everything is derived from the entries of the catalogue and from the workloads' descriptors.
 """
 
-from typing import Final
+from typing import Final, get_args
 
-from canary.anomalies.anomaly import Severity
+from canary.anomalies.anomaly import Class, Severity
 from canary.anomalies.catalogue import CATALOGUE
 from canary.workloads.catalogue import WORKLOADS
 
@@ -33,6 +33,9 @@ CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry
 UNREMEMBERED: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.scopes == ("watch",))
 """Kinds about applications and mirrors: no fact of the ledger says them, and a start knows none of before."""
 
+CLASSES: Final[tuple[Class, ...]] = get_args(Class)
+"""The classes of incidents and alerts, the worst first."""
+_SEVERITIES: Final = ("info", "warning", "critical")
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000
 
@@ -53,6 +56,30 @@ def severity(kind: str, *modes: str | None, probed: bool = True, finished: bool 
     if not probed:
         return entry.unprobed or entry.severity
     return (finished and entry.finished) or entry.severity
+
+
+def class_of(kind: str) -> Class:
+    """Return the class of a kind: of the catalogue, or a rehearsal. One that another version knew is a warning."""
+    if kind in REHEARSALS:
+        return "rehearsal"
+    return CATALOGUE[kind].class_ if kind in CATALOGUE else "warning"
+
+
+def rank(kind: str, severity: str) -> int:
+    """Return how bad a violation is among others of one incident: the higher, the worse.
+
+    Its severity counts first, then its class, then whether an acknowledged write is gone. What tries the alarm is
+    below all else.
+
+    >>> rank("lost-write", "critical") > rank("duplicate", "critical") > rank("blind", "critical")
+    True
+    >>> rank("offline-partition", "critical") > rank("lost-write", "warning") > rank("drill", "critical")
+    True
+    """
+    if kind in REHEARSALS:
+        return 0
+    milder = len(CLASSES) - CLASSES.index(class_of(kind))
+    return 100 * (1 + _SEVERITIES.index(severity)) + 10 * milder + (kind in LOSSES)
 
 
 def allowed(options: frozenset[str]) -> frozenset[str]:

@@ -13,6 +13,7 @@ TRANSACTION_ANOMALIES = (
         do_first="Check that the failure was definite (an indefinite error must be filed as indeterminate), then the "
         "state of the transaction coordinator's partition and its markers.",
         source="jepsen-redpanda 1.2, 3.7 and 3.9 (#3036); Adya, Liskov, O'Neil",
+        shows="damage",
         picture=(("a transaction", "a b abort"), ("the log", "a b |"), ("read_committed", "!a !b .")),
     ),
     Anomaly(
@@ -24,6 +25,7 @@ TRANSACTION_ANOMALIES = (
         implies="read_committed does not isolate: consumers act on data that may still be aborted.",
         do_first="Check the consumer's isolation.level as the broker sees it, and the last stable offset it reports.",
         source="jepsen-redpanda 3.9",
+        shows="damage",
         picture=(("a transaction", "a b . commit"), ("read_committed", ". . !a .")),
     ),
     Anomaly(
@@ -48,6 +50,7 @@ TRANSACTION_ANOMALIES = (
         do_first="Find the old instance; check transactional.id reuse and the coordinator's producer epochs.",
         source="idempotent-producer (fencing); jepsen-redpanda 1.3",
         allowed="Plain in-flight batches that land after a crash (info).",
+        shows="damage",
         picture=(("generation 1", "a . . !b"), ("generation 2", ". fences c ."), ("the log", "a . c !b")),
     ),
     Anomaly(
@@ -61,6 +64,7 @@ TRANSACTION_ANOMALIES = (
         source="jepsen-redpanda 3.8 (#8); Adya, Liskov, O'Neil",
         allowed="Always: Kafka appends a transaction's writes as they come.",
         allowed_with="always",
+        shows="damage",
         picture=(("partition 0", "T1 T2"), ("partition 1", "!T2 !T1")),
     ),
     Anomaly(
@@ -75,6 +79,7 @@ TRANSACTION_ANOMALIES = (
         source="jepsen-redpanda 3.9 (#3036); Adya, Liskov, O'Neil",
         allowed="With write-write dependencies (--ww-deps): interleaved writes make such cycles.",
         allowed_with="ww_deps",
+        shows="damage",
         picture=(("T1", "writes_a reads_b"), ("T2", "reads_a writes_b")),
     ),
 )

@@ -274,7 +274,7 @@ METRICS: dict[str, Metric] = {
         ),
         _stored(
             "canary_incident_begin_timestamp_seconds",
-            "When an incident that is not resolved began; of the newest ones.",
+            "When that began which heads an incident that is not resolved; of a cluster's 100 worst ones.",
             ("cluster", "topic", "partition", "kind", "severity", "incident"),
         ),
         _stored("canary_shards_missing", "Shares of the cluster's partitions that no live runner probes."),

@@ -50,6 +50,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileMissing",
+        class_="blindness",
         expression=f"{_UNRECONCILED} > 2 * {_INTERVAL} + {NIGHT_S}",
         severity="critical",
         summary="{{ $labels.cluster }} was not reconciled for two nights",

@@ -189,6 +189,7 @@ def _burns(name: str, factor: float, windows: tuple[str, str], *, share: str, go
         meaning=f"{share}{_GOES_ON}{long}, and it still goes on (in the last {short}).",
         now=f"{_WHAT}: bad events come {{{{ $value | humanize }}}} times as fast as the objective allows.",
         advice=_ADVICE,
+        class_="unavailability",
         **more,
     )
 

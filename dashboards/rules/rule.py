@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from canary.anomalies.anomaly import Class
+from canary.anomalies.policy import class_of
 from dashboards.boards.queries import HEARTBEAT, gauge
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
@@ -64,6 +66,8 @@ class Rule:
         keep: Prometheus' ``keep_firing_for``: what comes and goes is one page, not one each time.
         now: the values of this occurrence, a template.
         kind: the anomaly whose incidents the alert links to; "" if it is about the canary itself.
+        class_: what Alertmanager groups by, so that the echoes of a loss ring once, and a loss in an outage rings by
+            itself; of a kind it is the catalogue's.
         shadowed: it does not fire for a cluster in shadow mode.
         labels: those that the expression's series lack, templates; Alertmanager inhibits by them.
     """
@@ -78,11 +82,14 @@ class Rule:
     keep: str = "0s"
     now: str = ""
     kind: str = ""
+    class_: Class = "warning"
     shadowed: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Silence the rule for clusters in shadow mode: findings are recorded there, and alert no one."""
+        if self.kind:
+            object.__setattr__(self, "class_", class_of(self.kind))
         if self.shadowed:
             object.__setattr__(self, "expression", f"({self.expression}) unless on (cluster) {_SHADOW}")
 
@@ -100,7 +107,12 @@ class Rule:
             "expr": self.expression,
             "for": self.hold,
             **({"keep_firing_for": self.keep} if self.keep != "0s" else {}),
-            "labels": {"severity": self.severity, "service": "kafka-durability-canary", **self.labels},
+            "labels": {
+                "severity": self.severity,
+                "class": self.class_,
+                "service": "kafka-durability-canary",
+                **self.labels,
+            },
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,

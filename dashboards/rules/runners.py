@@ -10,6 +10,7 @@ _FORGOTTEN = gauge("canary_violations_open", 'kind="memory-lost"')
 RUNNERS = (
     Rule(
         name="CanaryRunnerDown",
+        class_="blindness",
         expression=f"{SILENCE} > {SILENT_S}",
         hold="30s",
         keep="5m",
@@ -24,6 +25,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryRunnerMissing",
+        class_="blindness",
         expression=f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) ({SILENCE} > {SILENT_S})",
         hold="5m",
         summary="Runner {{ $labels.runner }} of {{ $labels.cluster }} is silent",
@@ -33,6 +35,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryShardMissing",
+        class_="blindness",
         expression=f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) "
         f"unless on (cluster) ({SILENCE} > {SILENT_S})",
         hold="2m",
@@ -58,6 +61,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryPartFailing",
+        class_="blindness",
         expression=f"max by (cluster, part) ({gauge('canary_part_failing')}) > 0",
         hold="2m",
         keep="10m",
@@ -72,6 +76,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryLedgerErrors",
+        class_="blindness",
         expression=f"{increase('canary_ledger_errors_total', window='10m')} > 0",
         summary="The canary's disk of {{ $labels.cluster }} fails",
         meaning="A write or fsync of the ledger failed; the batch is written again to a new file.",

@@ -56,6 +56,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryApiDown",
+        class_="blindness",
         expression="absent(canary_api_store_up)",
         hold="2m",
         severity="critical",
@@ -67,6 +68,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryStoreDown",
+        class_="blindness",
         expression=f"{gauge('canary_api_store_up')} == 0",
         hold="1m",
         keep="2m",
@@ -79,6 +81,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryNotificationsWaiting",
+        class_="blindness",
         expression=f"max by (receiver) ({_UNTOLD}) > 300 or max by (receiver) ({_GIVEN_UP}) > 0",
         hold="2m",
         summary="{{ $labels.receiver }} is not told of incidents",
@@ -96,6 +99,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryStoreBehind",
+        class_="blindness",
         expression=f"min by (cluster) ({_DELAY}) > {DELAYED_S} <= {SILENT_S}",
         hold="2m",
         keep="5m",

@@ -107,6 +107,7 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryCoordinatorUnavailable",
+        class_="unavailability",
         expression=f"({_SILENT_COORDINATORS}) and on (cluster) ({_DONE} > 0) {_UNPLANNED}",
         hold=_HOLD,
         severity="critical",

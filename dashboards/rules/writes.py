@@ -28,6 +28,7 @@ _UNLESS = f"unless on (cluster) ({_BLIND}) unless on (cluster) {PLANNED}"
 WRITES = (
     Rule(
         name="CanaryNothingAcknowledged",
+        class_="unavailability",
         expression=f"(sum by (cluster) ({rate('canary_probes_acked_total', window='5m')}) == 0)"
         f" and on (cluster) ({SILENCE} < 60) unless on (cluster) {PLANNED}",
         hold="5m",
@@ -44,6 +45,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryRackUnwritable",
+        class_="unavailability",
         expression=f"(min by (cluster, rack) ({_OF_RACK}) > {UNWRITABLE_S} "
         f"and count by (cluster, rack) ({_OF_RACK}) > 1) {_UNLESS}",
         hold=_HOLD,
@@ -61,6 +63,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryLeaderUnwritable",
+        class_="unavailability",
         expression=f"({_LEADER}) {_UNLESS}",
         hold=_HOLD,
         keep="5m",
@@ -76,6 +79,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryPartitionUnwritable",
+        class_="unavailability",
         expression=f"(max by (cluster, topic, partition, leader) ({gauge(_WAITING)}) > {UNWRITABLE_S}) "
         f"unless on (cluster, leader) ({_LEADER}) {_UNLESS}",
         hold=_HOLD,

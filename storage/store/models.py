@@ -10,14 +10,13 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
+from storage.store.receivers import Notification, Receiver
 from storage.store.values import (
     Action,
     DrillRun,
     Incident,
     Lease,
     Maintenance,
-    Notification,
-    Receiver,
     Reconciliation,
     Session,
     StoredViolation,
@@ -149,15 +148,21 @@ INCIDENTS: Final = _table(
     Column("place", Text, nullable=False),
     Column("lead_id", String(32), nullable=False),
     Column("lead_ns", BigInteger, nullable=False),
+    Column("head_id", String(32), nullable=False, server_default=""),
+    Column("head_ns", BigInteger, nullable=False, server_default="0"),
     Index(None, "place", "last_ns"),
     Index(None, "first_ns", "id"),
 )
-"""Violations of one place and time; ``id`` is the id of the first one recorded."""
+"""Violations of one place and time; ``id`` is the id of the first one recorded.
+
+``head_id`` "": a version before heads were known inserted it.
+"""
 
 NOTIFICATIONS: Final = _table(
     "notifications",
     Notification,
     _id(),
+    Column("alerts", JSON(none_as_null=True)),
     Column("latest", Boolean, nullable=False),
     Index(None, "receiver", "incident_id", "number", unique=True),
     Index(None, "receiver", "state", "due_ns"),

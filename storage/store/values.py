@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from canary.anomalies.anomaly import Class
+from canary.anomalies.policy import class_of
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
 
 State = Literal["open", "acknowledged", "resolved"]
 Reason = Literal["lost", "planned", "false", "ended"]
 Scope = Literal["read", "operate"]
-Change = Literal["opened", "worsened", "resolved", "reopened"]
 ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
 
 
@@ -62,6 +63,15 @@ class StoredViolation:
 
 
 @dataclass(frozen=True, slots=True)
+class Findings:
+    """All violations of one kind and severity in an incident: the first one without its evidence, and how many."""
+
+    first: StoredViolation
+    violations: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class ViolationFilter:
     """Which violations to list; None = any.
 
@@ -108,7 +118,11 @@ class ViolationGroup:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Violations of one place and time; ``lead_id``, ``kind`` and ``summary`` are those of the first cause."""
+    """Violations of one place and time; ``lead_id``: the first cause.
+
+    ``head_id``: the worst that is not resolved (`repositories.findings.heads`); ``kind``, ``severity``, ``summary`` and
+    ``head_ns`` (when it was first seen) are its own.
+    """
 
     id: str
     cluster: str
@@ -116,6 +130,8 @@ class Incident:
     topic_id: str
     partition: int | None
     lead_id: str
+    head_id: str
+    head_ns: int
     kind: str
     severity: str
     summary: str
@@ -125,62 +141,10 @@ class Incident:
     first_ns: int
     last_ns: int
 
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """What a receiver is told of an incident: its ``number``-th ``change``, with the ``incident`` as it was then.
-
-    ``id`` is the same however often it is sent. ``due_ns``: it is not sent before. ``ended_ns``: when it was delivered,
-    or given up. ``error``: why it could not be sent last.
-    """
-
-    id: str
-    receiver: str
-    incident_id: str
-    number: int
-    cluster: str
-    change: Change
-    severity: str
-    incident: Mapping[str, Any]
-    at_ns: int
-    state: Literal["waiting", "delivered", "dropped"]
-    attempts: int
-    due_ns: int
-    ended_ns: int | None
-    error: str | None
-
     @property
-    def next_ns(self) -> int | None:
-        """When it is sent next; None: it is over."""
-        return self.due_ns if self.state == "waiting" else None
-
-
-@dataclass(frozen=True, slots=True)
-class Receiver:
-    """A receiver of notifications, known since ``since_ns``.
-
-    ``looked_ns``: when its incidents were last looked at. ``failed``: how many attempts failed; ``dropped``: how many
-    notifications were given up; ``waiting``: how many are to be sent, and ``oldest_ns``: since when the oldest one.
-    """
-
-    name: str
-    since_ns: int
-    looked_ns: int
-    failed: int
-    dropped: int
-    waiting: int = 0
-    oldest_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Interest:
-    """Which incidents a receiver is told of; ``clusters`` empty: of all. ``shadow``: clusters that alert nobody."""
-
-    receiver: str
-    severities: frozenset[str]
-    clusters: frozenset[str] = frozenset()
-    drills: bool = False
-    shadow: frozenset[str] = frozenset()
+    def class_(self) -> Class:
+        """What it is about."""
+        return class_of(self.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from api.judgement.briefing import Found
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Cause, likely_cause
 from api.judgement.log_claims import places
@@ -18,7 +19,7 @@ from api.pages.incident_timeline import timeline
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
-from storage.store.values import Incident, StoredViolation, TopologySpan
+from storage.store.values import Findings, Incident, StoredViolation, TopologySpan
 from tests.api.serving import Client, lost
 
 if TYPE_CHECKING:
@@ -225,9 +226,10 @@ def test_a_huge_range_shows_its_ends_only() -> None:
 def test_the_timeline_says_each_thing_once() -> None:
     first = NOON + 70 * S
     incident = Incident(
-        "x", "prod", "probes", "i", 0, "l", "lost-write", "critical", "", "open", None, None, first, first
+        "x", "prod", "probes", "i", 0, "l", "h", first, "lost-write", "critical", "", "open", None, None, first, first
     )
-    found = [*(stored(n) for n in range(40)), *(stored(n, kind="poll-skip") for n in range(7))]
+    lost, skip = [stored(n) for n in range(40)], stored(0, kind="poll-skip")
+    found = Found([Findings(lost[0], 40, 40), Findings(skip, 7, 7)], lost_ranges(lost), 40, 40)
     there = [broker(0, number, f"host-{number}:9092") for number in (1, 2, 3)]
     rows = timeline(incident, found, [*there, span(60, 2, "2,3", 4), span(65, 2, "2,3", 5)], {})
     assert [one.sentence for one in rows] == [

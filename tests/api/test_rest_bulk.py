@@ -10,7 +10,7 @@ import pytest
 
 from api import create_app
 from api.rest import incidents
-from storage.store.values import Interest
+from storage.store.receivers import Interest
 from tests.api.serving import NOW_NS, Client, ProbeLogFake, lost, settings, view
 
 if TYPE_CHECKING:

@@ -160,7 +160,7 @@ OFFLINE: Final[list[Mutation]] = [
         ("", '"always"', "None"),
         (
             "",
-            'allowed_with="subscribe", picture=(("the log", "a b c d e"), ("first poll", "a b . . ."), ("next poll", ". . !· d e"))',
+            'allowed_with="subscribe", shows="damage", picture=(("the log", "a b c d e"), ("first poll", "a b . . ."), ("next poll", ". . !· d e"))',
             'allowed_with="ww_deps", picture=(("the log", "a b c d e"), ("first poll", "a b . . ."), ("next poll", ". . !· d e"))',
         ),
     ),

@@ -10,14 +10,15 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
 from canary.processes.notifying import sending
-from canary.processes.notifying.messages import message
+from canary.processes.notifying.messages import messages
 from canary.processes.notifying.sending import NotTakenError
 from canary.settings import SettingsError, load, redacted, secrets_of
 from canary.settings.notify.receivers import PAGERDUTY, ReceiverSettings
-from storage.store.values import Notification
+from storage.store.receivers import Notification
 from tests.support.receiving import Answer, receiving
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from canary.settings.notify.receivers import Kind
@@ -31,6 +32,8 @@ INCIDENT = {
     "topic_id": "t",
     "partition": 2,
     "lead_id": ID,
+    "head_id": ID,
+    "head_ns": AT_NS,
     "kind": "lost-write",
     "severity": "critical",
     "summary": "3 writes & their offsets are gone",
@@ -42,14 +45,14 @@ INCIDENT = {
 }
 
 
-def notification(change: Any = "opened", **of_incident: Any) -> Notification:
+def notification(change: Any = "opened", alerts: Sequence[str] = (), **of_incident: Any) -> Notification:
     incident = INCIDENT | of_incident
-    place = "id-1", "r", ID, 1, "prod-eu", change, str(incident["severity"]), incident
+    place = "id-1", "r", ID, 1, "prod-eu", change, str(incident["severity"]), 1, alerts, incident
     return Notification(*place, AT_NS + 2 * 10**9, "waiting", 0, AT_NS, None, None)
 
 
 def sent(to: Kind, change: Any = "opened", address: str | None = "https://canary", **of_incident: Any) -> Any:
-    return orjson.loads(message(to, "routing-key", notification(change, **of_incident), address).body)
+    return orjson.loads(messages(to, "routing-key", notification(change, **of_incident), address)[-1].body)
 
 
 def test_pagerduty_opens_and_resolves_one_alert_for_an_incident() -> None:
@@ -66,6 +69,17 @@ def test_pagerduty_opens_and_resolves_one_alert_for_an_incident() -> None:
     over = sent("pagerduty", "resolved", state="resolved")
     assert (over["event_action"], over["dedup_key"]) == ("resolve", ID)
     assert len(sent("pagerduty", summary="x" * 5000)["payload"]["summary"]) <= 1024
+
+
+def test_what_is_worse_rings_by_itself_at_pagerduty_and_all_of_it_is_over_at_the_end() -> None:
+    told = ["critical unavailability", "critical data"]
+    loss = notification("worsened", told)
+    (event,) = [orjson.loads(one.body) for one in messages("pagerduty", "k", loss, None)]
+    assert (event["event_action"], event["dedup_key"]) == ("trigger", f"{ID}-critical-data")
+    assert (event["payload"]["group"], event["payload"]["class"]) == ("data", "lost-write")
+    over = [orjson.loads(one.body) for one in messages("pagerduty", "k", notification("resolved", told), None)]
+    assert [one["dedup_key"] for one in over] == [ID, f"{ID}-critical-data"]
+    assert {one["event_action"] for one in over} == {"resolve"}
 
 
 def test_slack_gets_a_line_in_which_nothing_of_the_incident_is_markup() -> None:
@@ -94,19 +108,27 @@ def test_a_cloud_event_has_what_version_1_asks_for() -> None:
     assert event["data"]["incident"] == {
         **{name: INCIDENT[name] for name in ("id", "cluster", "topic", "partition", "kind", "severity", "state")},
         "summary": INCIDENT["summary"],
+        "class": "data",
         "reason": None,
         "note": None,
+        "head_id": ID,
+        "lead_id": ID,
+        "head_seen_at": "2026-01-01T00:00:00.000Z",
         "first_seen_at": "2026-01-01T00:00:00.000Z",
         "last_seen_at": "2026-01-01T00:00:01.000Z",
     }
 
 
-def test_an_incident_that_another_version_wrote_is_told_all_the_same() -> None:
+def test_an_incident_that_another_version_wrote_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sent("webhook", of_tomorrow=1)["data"]["incident"]["id"] == ID
+    for name in ("head_id", "head_ns"):
+        monkeypatch.delitem(INCIDENT, name)
+    assert sent("webhook")["data"]["incident"]["head_id"] == ID
+    assert sent("pagerduty")["payload"]["timestamp"] == "2026-01-01T00:00:00.000Z"
 
 
 def test_a_log_record_of_opentelemetry_tells_the_same() -> None:
-    made = message("otlp", None, notification(), None)
+    made = messages("otlp", None, notification(), None)[0]
     assert made.content_type == "application/x-protobuf"
     (resource,) = ExportLogsServiceRequest.FromString(made.body).resource_logs
     assert [(one.key, one.value.string_value) for one in resource.resource.attributes] == [
@@ -120,7 +142,7 @@ def test_a_log_record_of_opentelemetry_tells_the_same() -> None:
     assert record.body.string_value.startswith("critical lost-write opened in prod-eu")
     expected = {"incident": ID, "id": "id-1", "change": "opened", "partition": "2", "kind": "lost-write"}
     assert {name: values[f"canary.{name}"] for name in expected} == expected
-    over = ExportLogsServiceRequest.FromString(message("otlp", None, notification("resolved"), None).body)
+    over = ExportLogsServiceRequest.FromString(messages("otlp", None, notification("resolved"), None)[0].body)
     assert over.resource_logs[0].scope_logs[0].log_records[0].severity_number == 9
 
 
@@ -133,7 +155,7 @@ def test_a_collector_that_rejects_the_record_has_not_taken_it() -> None:
     rejects.partial_success.rejected_log_records = 1
     warns = ExportLogsServiceResponse()
     warns.partial_success.error_message = "taken, with a word of warning"
-    sent_to = message("otlp", None, notification(), None)
+    sent_to = messages("otlp", None, notification(), None)[0]
     with receiving() as there, sending.client() as http:
         collector = receiver(kind="otlp", url=f"{there.url}/v1/logs")
         for taken in (b"", warns.SerializeToString()):
@@ -155,7 +177,9 @@ def test_retry_after_is_bounded_and_nonsense_is_none(said: str, wait_s: float | 
     with receiving() as there, sending.client() as http:
         there.always = Answer(503, {"Retry-After": said})
         with pytest.raises(NotTakenError) as refused:
-            sending.send(http, receiver(kind="webhook", url=there.url), message("slack", None, notification(), None))
+            sending.send(
+                http, receiver(kind="webhook", url=there.url), messages("slack", None, notification(), None)[0]
+            )
     assert refused.value.wait_s == wait_s
     assert not refused.value.alone
 
@@ -172,7 +196,7 @@ def test_a_key_with_a_line_break_is_not_told() -> None:
     with receiving() as there, sending.client() as http:
         odd = receiver(kind="webhook", url=there.url, key="secret-key\nX: y")
         with pytest.raises(NotTakenError) as refused:
-            sending.send(http, odd, message("webhook", None, notification(), None))
+            sending.send(http, odd, messages("webhook", None, notification(), None)[0])
     assert "secret" not in str(refused.value)
     assert there.requests == []
 

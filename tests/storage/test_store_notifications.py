@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from canary.anomalies.policy import ALERT_TEST, DRILL
+from storage.store.models import NOTIFICATIONS
+from storage.store.receivers import Interest
 from storage.store.repositories.notifications.outbox import KEPT_NS
-from storage.store.values import Interest
 from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import MINUTE, T0, lost
 
 if TYPE_CHECKING:
     from storage.store import Store
-    from storage.store.values import Notification
+    from storage.store.receivers import Notification
 
 PAGER = Interest("pager", frozenset({"critical"}))
 ALL = Interest("all", frozenset({"critical", "warning", "info"}))
@@ -52,6 +54,47 @@ def test_an_incident_is_told_once_when_it_opens_and_once_when_it_is_over(store: 
     store.incidents.resolve(incident(store), "lost", T0 + MINUTE)
     assert told(store) == ["resolved"]
     assert told(store) == []
+
+
+def of_now(store: Store) -> Notification:
+    return store.notifications.of_incident(incident(store))[-1]
+
+
+def test_a_loss_in_an_outage_is_news_of_its_own(store: Store) -> None:
+    store.violations.record("c", [holds()])
+    assert told(store) == ["opened"]
+    store.violations.record("c", [lost(7, T0 + 1, kind="duplicate")])
+    assert told(store) == ["worsened"]
+    store.violations.record("c", [lost(7, T0 + 2)])
+    assert told(store) == ["worsened"], "within a class a loss comes before all else"
+    assert (of_now(store).incident["kind"], of_now(store).incident["summary"]) == ("lost-write", "offset 7 is gone")
+    assert of_now(store).alerts == ["critical warning", "critical data"]
+    store.violations.record("c", [lost(9, T0 + 3, kind="truncation")])
+    store.violations.end([KEY], T0 + MINUTE)
+    assert told(store) == [], "what is milder or over is no news while worse goes on"
+    store.incidents.resolve(incident(store), "lost", T0 + MINUTE)
+    assert told(store) == ["resolved"]
+    assert of_now(store).alerts == ["critical warning", "critical data"]
+
+
+def test_what_joins_a_past_outage_is_told_as_what_it_is(store: Store) -> None:
+    store.violations.record("c", [holds()])
+    store.violations.end([KEY], T0 + MINUTE)
+    assert told(store, ALL) == ["opened", "resolved"]
+    store.violations.record("c", [lost(3, T0 + 2 * MINUTE, kind="stalled", severity="warning", summary="it stands")])
+    assert told(store, ALL) == ["reopened"]
+    assert (of_now(store).severity, of_now(store).incident["summary"]) == ("warning", "it stands")
+    assert told(store) == [], "a pager that wants what is critical"
+
+
+def test_what_an_older_version_told_counts_as_the_worst_of_its_severity(store: Store) -> None:
+    store.violations.record("c", [holds()])
+    assert told(store) == ["opened"]
+    with store._database.writing() as connection:
+        connection.execute(update(NOTIFICATIONS).values(rank=None, alerts=None))
+    store.violations.record("c", [lost(7, T0 + 1)])
+    assert told(store) == []
+    assert told(store, ALL) == ["opened"]
 
 
 def test_a_condition_that_comes_back_reopens_its_incident(store: Store) -> None:

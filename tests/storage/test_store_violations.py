@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from canary.anomalies.violation import SENT_AGAIN, SightedBy, Violation
+from canary.anomalies.violation import SENT_AGAIN, Records, SightedBy, Violation
 from canary.probe.identity import Identity
 from storage.store import Store
 from storage.store.cursors import BadCursorError
 from storage.store.errors import BadValueError
-from storage.store.values import IncidentFilter, Sighting, ViolationCount, ViolationFilter
+from storage.store.values import Incident, IncidentFilter, Sighting, ViolationCount, ViolationFilter
 
 MINUTE = 60_000_000_000
 T0 = 1_760_000_000_000_000_000
@@ -133,6 +133,77 @@ def test_violations_of_one_place_and_time_share_an_incident_led_by_the_first(sto
     assert (first.kind, first.lead_id) == ("truncation", lost(1, kind="truncation").key("c"))
     assert (first.first_ns, first.last_ns) == (T0, T0 + 9 * MINUTE)
     assert [row.offset for row in store.violations.page(ViolationFilter(incident_id=rows[1])).items] == [3, 2, 1]
+
+
+def stored(store: Store) -> Incident:
+    (one,) = store.incidents.page().items
+    return one
+
+
+def offline(at_ns: int = T0) -> Violation:
+    changes: dict[str, Any] = {"identity": None, "mode": None, "summary": "no leader"}
+    return lost(0, at_ns, kind="offline-partition", **changes)
+
+
+def test_the_worst_that_is_open_heads_an_incident_whatever_came_first(store: Store) -> None:
+    loss = lost(7, T0 + MINUTE)
+    store.violations.record("c", [offline()])
+    store.violations.record("c", [loss])
+    store.violations.record("c", [lost(9, T0 + 2 * MINUTE), lost(8, T0, kind="duplicate")])
+    found = stored(store)
+    assert (found.kind, found.severity, found.class_) == ("lost-write", "critical", "data")
+    assert (found.head_id, found.head_ns, found.summary) == (loss.key("c"), T0 + MINUTE, "offset 7 is gone")
+    assert (found.lead_id, found.first_ns) == (offline().key("c"), T0)
+    store.violations.end([offline().key("c")], T0 + 3 * MINUTE)
+    assert stored(store).head_id == loss.key("c")
+
+
+def test_what_has_ended_no_longer_heads_and_heads_again_when_all_is_over(store: Store) -> None:
+    few = lost(0, T0 + 1, kind="under-replicated", severity="warning")
+    store.violations.record("c", [offline(), few])
+    assert stored(store).kind == "offline-partition"
+    store.violations.end([offline().key("c")], T0 + MINUTE)
+    assert (stored(store).kind, stored(store).severity, stored(store).state) == ("under-replicated", "warning", "open")
+    store.violations.end([few.key("c")], T0 + MINUTE)
+    assert (stored(store).kind, stored(store).state) == ("offline-partition", "resolved")
+    store.violations.record("c", [lost(0, T0 + 2 * MINUTE, kind="stalled", severity="warning", summary="it stands")])
+    assert (stored(store).kind, stored(store).severity, stored(store).summary) == ("stalled", "warning", "it stands")
+
+
+def test_what_was_planned_heads_only_where_nothing_else_is_open(store: Store) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + MINUTE, "disks", "ann")
+    store.violations.record("c", [offline()])
+    assert (stored(store).kind, stored(store).state) == ("offline-partition", "acknowledged")
+    store.violations.record("c", [lost(2, T0 + 2 * MINUTE, kind="stalled", severity="warning")])
+    assert (stored(store).kind, stored(store).severity, stored(store).state) == ("stalled", "warning", "open")
+
+
+def test_a_violation_that_becomes_worse_says_what_is_worse(store: Store) -> None:
+    store.violations.record("c", [lost(1, severity="warning", summary="mild", evidence={"modes": 1})])
+    store.violations.record("c", [lost(1, T0 + 1, summary="bad", evidence={"modes": 2})])
+    kept = store.violations.get(lost(1).key("c"))
+    assert kept is not None
+    assert (kept.summary, kept.evidence) == ("bad", {"modes": 2})
+    assert (stored(store).summary, stored(store).severity) == ("bad", "critical")
+
+
+def test_many_incidents_are_cut_at_the_mildest_and_their_total_is_said(store: Store) -> None:
+    milder = [lost(n, T0 + n, kind="stalled", severity="warning", partition=n) for n in range(1, 9)]
+    store.violations.record("c", [lost(0, T0 - MINUTE, partition=0), *milder])
+    store.violations.record("d", [lost(1)])
+    rows, totals = store.incidents.worst(3)
+    assert [(row.cluster, row.partition) for row in rows] == [("d", 0), ("c", 0), ("c", 8), ("c", 7)]
+    assert totals == {"c": 9, "d": 1}
+    assert store.incidents.worst(3, IncidentFilter(kind="stalled"))[1] == {"c": 8}
+
+
+def test_the_true_size_of_a_loss_is_known_however_many_violations_say_it(store: Store) -> None:
+    runs = [lost(n * 10, T0, records=(Records(n * 10, 2, Identity(7, 1, 0, n * 10)),)) for n in range(1200)]
+    store.violations.record("c", [*runs, lost(5, T0 + 1, kind="stalled", severity="warning")])
+    loss, other = store.violations.of_incident(stored(store).id)
+    assert (loss.first.kind, loss.violations, loss.records) == ("lost-write", 1200, 2400)
+    assert (other.first.kind, other.violations, other.records) == ("stalled", 1, 1)
+    assert len(store.violations.largest(stored(store).id, ["lost-write"], 50)) == 50
 
 
 def test_kinds_without_a_partition_gather_by_kind_and_incarnation(store: Store) -> None:

@@ -8,10 +8,11 @@ import orjson
 
 from api.rest.incidents import IncidentOut
 from api.shapes import rfc3339
-from canary.anomalies.policy import DRILL, REHEARSALS
+from canary.anomalies.policy import DRILL, REHEARSALS, class_of
 from canary.extras import require
 from canary.settings.notify.receivers import Kind
-from storage.store.values import Incident, Notification
+from storage.store.receivers import Notification
+from storage.store.values import Incident
 
 SERVICE: Final = "kafka-durability-canary"
 _MOST: Final = 1000
@@ -36,13 +37,24 @@ class Told:
     @property
     def incident(self) -> Incident:
         """The incident as it was then; another version may have written it, with other fields."""
-        known: dict[str, Any] = {one.name: self.notification.incident.get(one.name) for one in fields(Incident)}
-        return Incident(**known)
+        known = self.notification.incident
+        before_heads = {"head_id": known.get("lead_id"), "head_ns": known.get("first_ns")}
+        own: dict[str, Any] = {one.name: (before_heads | known).get(one.name) for one in fields(Incident)}
+        return Incident(**own)
 
     @property
     def over(self) -> bool:
         """Whether it is the end of the incident."""
         return self.notification.change == "resolved"
+
+    @property
+    def alerts(self) -> list[str]:
+        """The names of a pager's alerts, each rung once: the incident's id, then one for each severity and class.
+
+        It is the last one that rings now, unless the incident is over.
+        """
+        one = self.incident.id
+        return [one, *(f"{one}-{told.replace(' ', '-')}" for told in (self.notification.alerts or ())[1:])]
 
     @property
     def title(self) -> str:
@@ -70,16 +82,17 @@ class Told:
         return {"change": self.notification.change, "drill": drill, "incident": own, "links": self.links}
 
 
-def message(kind: Kind, key: str | None, notification: Notification, address: str | None) -> Message:
-    """Return what a receiver of a kind is sent; ``key`` is PagerDuty's routing key.
+def messages(kind: Kind, key: str | None, notification: Notification, address: str | None) -> list[Message]:
+    """Return what a receiver of a kind is sent, in order; ``key`` is PagerDuty's routing key.
 
     Raises:
         UserError: the kind needs an extra that is not installed.
     """
-    return _KINDS[kind](Told(notification, address), key)
+    told = Told(notification, address)
+    return _pagerduty(told, key) if kind == "pagerduty" else [_KINDS[kind](told)]
 
 
-def _slack(told: Told, _key: str | None) -> Message:
+def _slack(told: Told) -> Message:
     sign = (
         ":large_green_circle:"
         if told.over
@@ -94,25 +107,28 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _pagerduty(told: Told, key: str | None) -> Message:
+def _pagerduty(told: Told, key: str | None) -> list[Message]:
+    """Return one event; at the end of an incident one for each alert that it rang."""
     one = told.incident
-    event: dict[str, Any] = {"routing_key": key, "dedup_key": one.id, "client": SERVICE}
+    event: dict[str, Any] = {"routing_key": key, "client": SERVICE}
     if told.over:
-        return _json(event | {"event_action": "resolve"})
-    event |= {"event_action": "trigger", "links": [{"href": url, "text": name} for name, url in told.links.items()]}
+        return [_json(event | {"dedup_key": alert, "event_action": "resolve"}) for alert in told.alerts]
+    event |= {"dedup_key": told.alerts[-1], "event_action": "trigger"}
+    event["links"] = [{"href": url, "text": name} for name, url in told.links.items()]
     event["payload"] = {
         "summary": told.title,
         "source": one.cluster,
         "severity": one.severity,
-        "timestamp": rfc3339(one.first_ns),
+        "timestamp": rfc3339(one.head_ns),
         "component": one.topic,
+        "group": class_of(one.kind),
         "class": one.kind,
         "custom_details": told.data,
     }
-    return _json(event)
+    return [_json(event)]
 
 
-def _cloudevent(told: Told, _key: str | None) -> Message:
+def _cloudevent(told: Told) -> Message:
     event = {
         "specversion": "1.0",
         "id": told.notification.id,
@@ -130,7 +146,7 @@ _SEVERITY_NUMBERS: Final[Mapping[str, int]] = {"info": 9, "warning": 13, "critic
 """OpenTelemetry's INFO, WARN and FATAL."""
 
 
-def _otlp(told: Told, _key: str | None) -> Message:
+def _otlp(told: Told) -> Message:
     require("otlp", "notify (kind: otlp)")
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest  # noqa: PLC0415
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue  # noqa: PLC0415
@@ -161,9 +177,8 @@ def _json(document: Mapping[str, Any], content_type: str = "application/json") -
     return Message(content_type, orjson.dumps(document))
 
 
-_KINDS: Final[Mapping[Kind, Callable[[Told, str | None], Message]]] = {
+_KINDS: Final[Mapping[Kind, Callable[[Told], Message]]] = {
     "slack": _slack,
-    "pagerduty": _pagerduty,
     "webhook": _cloudevent,
     "otlp": _otlp,
 }

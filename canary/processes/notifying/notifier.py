@@ -7,15 +7,15 @@ import structlog
 
 from canary.extras import require
 from canary.processes.notifying import sending
-from canary.processes.notifying.messages import message
+from canary.processes.notifying.messages import messages
 from canary.processes.notifying.sending import NotTakenError
 from canary.settings import Settings
 from canary.settings.notify.receivers import ReceiverSettings
 from canary.threads import system
 from canary.threads.worker import Worker
 from storage.store import Store, StoreError
+from storage.store.receivers import Interest, Notification
 from storage.store.repositories.leases import Leadership
-from storage.store.values import Interest, Notification
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +106,8 @@ class Notifier(Worker):
         """Try to send a notification; return whether others may be tried now."""
         key = self._receiver.key.get_secret_value() if self._receiver.key is not None else None
         try:
-            sending.send(self._http, self._receiver, message(self._receiver.kind, key, one, self._address))
+            for message in messages(self._receiver.kind, key, one, self._address):
+                sending.send(self._http, self._receiver, message)
         except NotTakenError as error:
             self._failed(one, error)
             return error.alone

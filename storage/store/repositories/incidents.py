@@ -1,14 +1,16 @@
-"""Incidents: violations of one place and time, under their first cause."""
+"""Incidents: violations of one place and time, under the worst of them."""
 
 from collections.abc import Collection
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Select, func, select, update
 
+from canary.anomalies.policy import rank
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATIONS
+from storage.store.repositories.findings.heads import rank_of
 from storage.store.repositories.violations import acknowledge_where, reopen_where
 from storage.store.rows import matching, value_of
 from storage.store.values import Incident, IncidentFilter
@@ -17,21 +19,28 @@ _incident = partial(value_of, Incident)
 
 
 class Incidents(Repository):
-    """The incidents. `repositories.recording` opens and extends them."""
+    """The incidents. `repositories.findings.recording` opens and extends them."""
 
     def page(self, wanted: IncidentFilter | None = None, cursor: str | None = None, limit: int = 100) -> Page[Incident]:
         """Return a page of incidents, newest first."""
-        wanted = wanted or IncidentFilter()
-        same = matching(INCIDENTS, wanted, "cluster", "topic", "partition", "severity", "state")
-        query = select(INCIDENTS).where(*same)
-        if wanted.kind is not None:
-            held = VIOLATIONS.c.incident_id == INCIDENTS.c.id, VIOLATIONS.c.kind == wanted.kind
-            query = query.where(select(VIOLATIONS.c.id).where(*held).exists())
-        if wanted.since_ns is not None:
-            query = query.where(INCIDENTS.c.last_ns >= wanted.since_ns)
-        if wanted.until_ns is not None:
-            query = query.where(INCIDENTS.c.first_ns <= wanted.until_ns)
-        return self._page(query, INCIDENTS.c.first_ns, _incident, cursor, limit)
+        return self._page(_where(wanted), INCIDENTS.c.first_ns, _incident, cursor, limit)
+
+    def worst(self, each: int, wanted: IncidentFilter | None = None) -> tuple[list[Incident], dict[str, int]]:
+        """Return the incidents that are not resolved, the worst first, and how many each cluster has.
+
+        Of a cluster that has more than ``each`` the mildest are left out, and of those that are alike the oldest.
+        """
+        order = rank_of(INCIDENTS).desc(), INCIDENTS.c.head_ns.desc(), INCIDENTS.c.id
+        nth = func.row_number().over(partition_by=INCIDENTS.c.cluster, order_by=order).label("nth")
+        of = func.count().over(partition_by=INCIDENTS.c.cluster).label("of")
+        unresolved = INCIDENTS.c.state != "resolved"
+        ranked = _where(wanted).with_only_columns(INCIDENTS.c.id, nth, of).where(unresolved).subquery()
+        which = INCIDENTS.join(ranked, ranked.c.id == INCIDENTS.c.id)  # narrowed to the clusters that may be seen
+        query = select(INCIDENTS, ranked.c.of).select_from(which).where(ranked.c.nth <= each)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        found = sorted(map(_incident, rows), key=lambda one: (-rank(one.kind, one.severity), -one.head_ns))
+        return found, {row.cluster: row.of for row in rows}
 
     def get(self, incident_id: str) -> Incident | None:
         """Return one incident (for its violations see ViolationFilter.incident_id), or None."""
@@ -87,6 +96,20 @@ class Incidents(Repository):
         """
         with self._database.writing() as connection:
             return reopen_where(connection, incident_id, VIOLATIONS.c.incident_id == incident_id, note)
+
+
+def _where(wanted: IncidentFilter | None) -> Select[Any]:
+    wanted = wanted or IncidentFilter()
+    same = matching(INCIDENTS, wanted, "cluster", "topic", "partition", "severity", "state")
+    query = select(INCIDENTS).where(*same)
+    if wanted.kind is not None:
+        held = VIOLATIONS.c.incident_id == INCIDENTS.c.id, VIOLATIONS.c.kind == wanted.kind
+        query = query.where(select(VIOLATIONS.c.id).where(*held).exists())
+    if wanted.since_ns is not None:
+        query = query.where(INCIDENTS.c.last_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        query = query.where(INCIDENTS.c.first_ns <= wanted.until_ns)
+    return query
 
 
 def _missing(connection: Connection, ids: Collection[str]) -> list[str]:

@@ -5,16 +5,16 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, case, cast, func, or_, select, update
 
-from canary.anomalies.policy import LOSSES
+from canary.anomalies.policy import LOSSES, rank
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
-from storage.store.repositories import recording
-from storage.store.repositories.known_records import identity_of, runs_of
+from storage.store.repositories.findings import heads, recording
+from storage.store.repositories.findings.known_records import identity_of, runs_of
 from storage.store.rows import chunks, matching, value_of
-from storage.store.values import Sighting, StoredViolation, ViolationCount, ViolationFilter, ViolationGroup
+from storage.store.values import Findings, Sighting, StoredViolation, ViolationCount, ViolationFilter, ViolationGroup
 
 _LISTED = [column for column in VIOLATIONS.c if column.name not in {"evidence", "records"}]
 _GROUP = ("cluster", "kind", "severity", "mode", "state", "reason")
@@ -26,7 +26,7 @@ class Violations(Repository):
     def record(self, cluster: str, found: Sequence[Violation]) -> int:
         """Store violations of ``cluster``; return how many of their records are new.
 
-        Storing the same again only adds sightings (`repositories.recording`).
+        Storing the same again only adds sightings (`repositories.findings.recording`).
         """
         if not found:
             return 0
@@ -61,6 +61,7 @@ class Violations(Repository):
                     )
                     .values(state="resolved", reason="ended")
                 )
+                heads.follow(connection, connection.scalars(select(VIOLATIONS.c.incident_id).where(these)))
         return ended
 
     def page(
@@ -110,6 +111,28 @@ class Violations(Repository):
             incident_id = connection.scalars(select(VIOLATIONS.c.incident_id).where(this)).one_or_none()
             return 0 if incident_id is None else reopen_where(connection, incident_id, this, note)
 
+    def of_incident(self, incident_id: str) -> list[Findings]:
+        """Return all violations of an incident by kind and severity, the worst first."""
+        columns = VIOLATIONS.c.kind, VIOLATIONS.c.severity
+        this = VIOLATIONS.c.incident_id == incident_id
+        records = cast(func.sum(VIOLATIONS.c.record_count), BigInteger)
+        groups = select(*columns, func.count(), records).where(this).group_by(*columns)
+        first = select(*_LISTED).where(this).order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id).limit(1)
+        with self._database.reading() as connection:
+            found = [
+                Findings(
+                    _listed(connection.execute(first.where(columns[0] == kind, columns[1] == severity)).one()), *of
+                )
+                for kind, severity, *of in connection.execute(groups).all()
+            ]
+        return sorted(found, key=lambda one: -rank(one.first.kind, one.first.severity))
+
+    def largest(self, incident_id: str, kinds: Collection[str], limit: int) -> list[StoredViolation]:
+        """Return the violations of some kinds in an incident, of the most records first; without evidence, records."""
+        these = VIOLATIONS.c.incident_id == incident_id, VIOLATIONS.c.kind.in_(sorted(kinds))
+        query = select(*_LISTED).where(*these, VIOLATIONS.c.partition.is_not(None))
+        return self._all(query.order_by(VIOLATIONS.c.record_count.desc(), VIOLATIONS.c.id).limit(limit), _listed)
+
     def counts(self) -> list[ViolationCount]:
         """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
         by = VIOLATIONS.c.cluster, VIOLATIONS.c.kind, VIOLATIONS.c.severity
@@ -156,6 +179,7 @@ def reopen_where(connection: Connection, incident_id: str, where: ColumnElement[
     count = connection.execute(update(VIOLATIONS).where(where, *by_a_person).values(**opened, closed_ns=None)).rowcount
     if count:
         connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(opened))
+        heads.follow(connection, [incident_id])
     return count
 
 

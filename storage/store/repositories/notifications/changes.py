@@ -4,15 +4,19 @@ Nothing that records incidents knows of receivers. So nothing is missed whatever
 down meanwhile: an incident that went to and fro between two looks is told as it is now.
 """
 
-from typing import Any
+from typing import Any, Final, get_args
 
-from sqlalchemy import ColumnElement, Select, and_, case, or_, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
-from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS
+from canary.anomalies.anomaly import Severity
+from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, class_of, rank
 from storage.store.models import INCIDENTS, NOTIFICATIONS
-from storage.store.values import Change, Interest
+from storage.store.receivers import Change, Interest
+from storage.store.repositories.findings.heads import rank_of
 
-_RANK = {"info": 0, "warning": 1, "critical": 2}
+_WORST: Final = {one: max(rank(kind, one) for kind in CATALOGUE) for one in get_args(Severity)}
+"""How bad that may have been of which a version told that knew severities only."""
 _KNOWN = NOTIFICATIONS.c
 
 
@@ -25,9 +29,9 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     """
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
-    worse = case(_RANK, value=INCIDENTS.c.severity) > case(_RANK, value=_KNOWN.severity)
+    worse = rank_of(INCIDENTS) > func.coalesce(_KNOWN.rank, case(_WORST, value=_KNOWN.severity))
     return (
-        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in ("id", "number", "change")))
+        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in ("id", "number", "change", "alerts")))
         .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
         .where(
             or_(
@@ -48,6 +52,19 @@ def changes(row: Any) -> tuple[Change, ...]:
     if over:
         return ("resolved",)
     return ("reopened",) if row.known_change == "resolved" else ("worsened",)
+
+
+def alerts(row: Any, change: Change) -> list[str]:
+    """Return of what the receiver of a row of `changed` was told, with this change: severities and classes.
+
+    Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody.
+    """
+    if change in {"opened", "reopened"}:
+        known: list[str] = []
+    else:
+        known = ["?"] if row.known_alerts is None else row.known_alerts  # "?": an older version told it
+    new = [] if change == "resolved" else [f"{row.severity} {class_of(row.kind)}"]
+    return list(dict.fromkeys([*known, *new]))
 
 
 def _wanted(interest: Interest) -> ColumnElement[bool]:

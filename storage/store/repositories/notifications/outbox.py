@@ -7,12 +7,14 @@ from typing import Any, Final
 
 from sqlalchemy import func, insert, select, update
 
+from canary.anomalies.policy import rank
 from canary.threads import system
 from storage.store.database import Repository
 from storage.store.models import NOTIFICATIONS, RECEIVERS
-from storage.store.repositories.notifications.changes import changed, changes
+from storage.store.receivers import Interest, Notification, Receiver
+from storage.store.repositories.notifications.changes import alerts, changed, changes
 from storage.store.rows import insert_missing, value_of
-from storage.store.values import Incident, Interest, Notification, Receiver
+from storage.store.values import Incident
 
 KEPT_NS: Final = 86_400 * 10**9
 """A notification that could not be sent for so long is given up."""
@@ -131,6 +133,8 @@ def _told(receiver: str, row: Any, at_ns: int) -> list[dict[str, Any]]:
                 cluster=incident.cluster,
                 change=change,
                 severity=incident.severity,
+                rank=rank(incident.kind, incident.severity),
+                alerts=alerts(row, change),
                 incident=asdict(incident),
                 at_ns=at_ns,
                 state="waiting",

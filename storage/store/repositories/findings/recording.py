@@ -3,11 +3,12 @@
 A violation is one row for ever, by Violation.key(cluster), and no record is in two rows of one kind. Example: offsets
 10 to 19 are recorded as lost; then 15 to 24 are found. 15 to 19 become a sighting of the first row, 20 to 24 a new row.
 
-A row that is found again can become worse, and confirmed (by a finding of all its records), never milder. A duplicate
-that the client is known to have made stays a warning. What is found in a planned window is acknowledged from the start,
-with the reason "planned": recorded and shown, and no alert. A new row joins the open incident of its place within 10
-minutes of its own time, or opens one. The place of a kind without a partition (another-cluster, topic-recreated) is the
-incarnation and the kind.
+A row that is found again can become worse, with the summary and the evidence of what is worse, and confirmed (by a
+finding of all its records), never milder. A duplicate that the client is known to have made stays a warning. What is
+found in a planned window is acknowledged from the start, with the reason "planned": recorded and shown, and no alert.
+A new row joins the open incident of its place within 10 minutes of its own time, or opens one; the worst that is open
+in it heads it (`heads`). The place of a kind without a partition (another-cluster, topic-recreated) is the incarnation
+and the kind.
 
 A condition ends by itself. One that a person resolved stays resolved while it goes on. When it holds another time it is
 open again with the severity and the evidence of that time (in a planned window: acknowledged). One that is found again
@@ -20,11 +21,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from canary.anomalies.policy import REHEARSALS
+from canary.anomalies.policy import REHEARSALS, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import maintenance
-from storage.store.repositories.known_records import IDENTITY, Known, Row, runs_of
+from storage.store.repositories.findings import heads
+from storage.store.repositories.findings.known_records import IDENTITY, Known, Row, runs_of
 from storage.store.rows import chunks, insert_or
 from storage.store.values import Maintenance
 
@@ -32,9 +34,10 @@ INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
 _SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "mode")
 """Columns of the same names as the fields of a violation."""
-_INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "severity", "state", "reason", "note")
+_INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "state", "reason", "note")
 """Columns that a new incident takes from its first violation."""
-_RANK = {"info": 0, "warning": 1, "critical": 2}
+_TOLD = ("state", "reason", "severity", "summary", "first_seen_ns")
+"""Columns of a violation by which it heads its incident, or does no more."""
 
 
 def record(connection: Connection, cluster: str, violations: Sequence[Violation]) -> int:
@@ -61,7 +64,6 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
             if row["state"] != state:
                 incidents.again.append(row)
             if raised:
-                incidents.worse.append(row)
                 found[row["kind"], row["severity"]] += row["record_count"]
         for piece in pieces:
             row = _new_row(piece.key(cluster), cluster, piece, window)
@@ -76,6 +78,8 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
         changed = {name: value for name, value in rows[row_id].items() if value != old[name]}
         if changed:
             connection.execute(update(VIOLATIONS).where(VIOLATIONS.c.id == row_id).values(changed))
+    told = [rows[row_id] for row_id, old in before.items() if any(rows[row_id][name] != old[name] for name in _TOLD)]
+    heads.follow(connection, [row["incident_id"] for row in told])
     _count(connection, cluster, found)
     return sum(row["record_count"] for row in new)
 
@@ -158,12 +162,14 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
     else:
         row["evidence"] = {**evidence, **row["evidence"]}
     if _holds_anew(row, violation) or _outlasts(row, violation, window):
-        milder = min(row["severity"], violation.severity, key=_RANK.__getitem__)
+        milder = min(row["severity"], violation.severity, key=lambda severity: rank(row["kind"], severity))
         now = {"summary": _storable(violation.sentence), "evidence": evidence, "severity": milder}
         word = {"note": row["note"]} | ({"reason": "lost"} if row["reason"] == "lost" else {})
         row.update(_state(window) | word | now | {"closed_ns": None, "ended_ns": None})
-    if _RANK[violation.severity] > _RANK[row["severity"]] and SENT_AGAIN not in row["evidence"]:
-        row["severity"] = violation.severity
+    worse = rank(row["kind"], violation.severity) > rank(row["kind"], row["severity"])
+    if worse and SENT_AGAIN not in row["evidence"]:
+        row["severity"], row["evidence"] = violation.severity, {**row["evidence"], **evidence}
+        row["summary"] = _storable((violation.about(runs_of(row)) if row["records"] else violation).sentence)
         return True
     return False
 
@@ -191,8 +197,6 @@ class _Incidents:
         self._places: dict[str, list[Row]] = {}
         self._dirty: dict[str, Row] = {}
         self._new: dict[str, Row] = {}
-        self.worse: list[Row] = []
-        """Rows to whose severity their incidents are raised, when saved."""
         self.again: list[Row] = []
         """Rows whose incidents are reopened, when saved, if they are resolved or planned."""
 
@@ -208,8 +212,8 @@ class _Incidents:
                 incident["last_ns"] = max(incident["last_ns"], violation.at_ns)
                 if violation.at_ns < incident["lead_ns"]:
                     incident.update(_lead(row))
-                if _RANK[violation.severity] > _RANK[incident["severity"]]:
-                    incident["severity"] = violation.severity
+                if heads.weight(row) > heads.of_incident(incident):
+                    incident.update(heads.head(row))
                 if row["state"] == "open" or incident["state"] == "resolved":
                     # A new violation reopens an acknowledged incident, and one whose condition had ended.
                     incident["state"], incident["reason"] = row["state"], row["reason"]
@@ -221,6 +225,7 @@ class _Incidents:
             "first_ns": violation.at_ns,
             "last_ns": violation.at_ns,
             **_lead(row),
+            **heads.head(row),
         }
         self._places[place].append(incident)
         self._new[row["id"]] = incident
@@ -233,13 +238,6 @@ class _Incidents:
         for row_id, incident in self._dirty.items():
             if row_id not in self._new:
                 self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(incident))
-        for row in self.worse:
-            milder = [name for name, rank in _RANK.items() if rank < _RANK[row["severity"]]]
-            self._connection.execute(
-                update(INCIDENTS)
-                .where(INCIDENTS.c.id == row["incident_id"], INCIDENTS.c.severity.in_(milder))
-                .values(severity=row["severity"])
-            )
         for row in self.again:
             self._connection.execute(
                 update(INCIDENTS)
@@ -261,7 +259,7 @@ class _Incidents:
 
 
 def _lead(row: Row) -> Row:
-    return {"lead_id": row["id"], "lead_ns": row["first_seen_ns"], "kind": row["kind"], "summary": row["summary"]}
+    return {"lead_id": row["id"], "lead_ns": row["first_seen_ns"]}
 
 
 def _count(connection: Connection, cluster: str, found: Counter[tuple[str, str]]) -> None:
