@@ -160,6 +160,17 @@ async def _partition(state: State, incident: Incident, since_ns: int) -> list[To
     return await state.calls(state.store.topology.spans, wanted, _SPANS)
 
 
+async def bootstrap_of(state: State, cluster: str) -> str:
+    """Return the addresses of a cluster's live brokers, three at most; "": none is known.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    wanted = TopologyFilter(cluster, "broker", since_ns=state.now_ns())
+    brokers = _brokers(await state.calls(state.store.topology.spans, wanted, _SPANS))
+    return ",".join([one.address for one in brokers.values() if one.there and one.address][:3])
+
+
 def _brokers(spans: Iterable[TopologySpan]) -> dict[int, Broker]:
     """Return each broker with its last known address."""
     known: dict[int, Broker] = {}

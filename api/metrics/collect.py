@@ -30,6 +30,8 @@ from canary.workloads.catalogue import WORKLOADS
 STORE_TIMEOUT_S = 1.5
 """Leaves time to render within the 2 s in which /metrics always answers."""
 
+MOST_WORDS: Final = 200
+"""At most so many characters of an incident's summary are a label."""
 LOOKED_S = 30.0
 """A process that tells a receiver notes every 10 s that it looks for what is new."""
 
@@ -123,6 +125,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     for one in knowledge.incidents:
         partition = "" if one.partition is None else str(one.partition)
         labels = (one.cluster, one.topic, partition, one.kind, one.severity, one.id)
+        values["canary_incident_info"][one.cluster, one.id, one.class_, one.summary[:MOST_WORDS]] = 1.0
         values["canary_incident_begin_timestamp_seconds"][labels] = (one.head_ns or one.first_ns) / 1e9
     for cluster_name, reason in sorted(knowledge.quiet):
         values["canary_quiet"][cluster_name, reason] = 1.0

@@ -2,9 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api.access.headers import CONTENT_SECURITY_POLICY
-from api.judgement.briefing import RANGES, briefing, found_in
+from api.judgement.briefing import RANGES, Briefing, Found, briefing, found_in
 from api.judgement.log_claims import Place, places, shown_spans
 from api.judgement.lost_ranges import LostRange
 from api.pages import pictures
@@ -21,7 +21,7 @@ from api.pages.incident_timeline import AROUND_NS, timeline
 from api.pages.rendering import missing, render, unavailable
 from api.problems import ProblemError
 from api.rest.incidents import Resolve, acknowledge, resolve
-from api.rest.topology import exposure_of
+from api.rest.topology import ExposureOut, exposure_of
 from api.rest.unseen import unseen_between
 from api.rest.violations import Acknowledge
 from api.shapes import moment, nanoseconds
@@ -55,37 +55,28 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         return unavailable(error, refresh=5)
     if row is None:
         return missing(f"an incident with the id {incident_id}")
-    found = await found_in(state, row)
     page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
+    screen = await first_screen(state, row)
+    found = screen.found
     drawn = [*found.firsts, *(one for lost in found.ranges[:RANGES] for one in lost.found[:SHOWN])]
     begin = max(row.first_ns, row.head_ns - LONGEST_NS // 2) - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
     own = [span for span in spans if span.subject == "partition"]
-    lead = await state.calls(state.store.violations.get, row.lead_id)
-    head = await state.calls(state.store.violations.get, row.head_id or row.lead_id)
-    shown = await _largest(state, found.ranges, head)
-    rows, unread = await _log(state, row, shown)
-    acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}
-    brief = await briefing(state, row, found, acked.get)
     draws = _draws()
     answer = render(
         "incident.html",
         refresh=0,
-        incident=row,
+        **screen.shown,
+        own="",
         entry=CATALOGUE.get(row.kind),
-        brief=brief,
         violations=violations,
         total=sum(one.violations for one in found.findings),
-        events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in brief.losses}),
-        rows=rows,
-        shown=shown,
-        unread=unread,
-        exposure=await exposure_of(state, lead) if lead else None,
-        lead=lead,
-        head=head,
-        head_ns=row.head_ns or row.first_ns,
+        events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in screen.brief.losses}),
+        rows=screen.rows,
+        shown=screen.around,
+        unread=screen.unread,
         timeline=pictures.timeline(own, drawn, moment(begin), moment(end)) if own and draws else None,
         unseen=await _unseen(state, row, begin, end) if draws else None,
         plotly=plotly_name() if draws else None,
@@ -93,6 +84,55 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     )
     answer.headers["Content-Security-Policy"] = WITH_SCRIPTS
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """What is asked first about an incident, and the log ``around`` its largest loss, or its head."""
+
+    incident: Incident
+    found: Found
+    brief: Briefing
+    head: StoredViolation | None
+    lead: StoredViolation | None
+    exposure: ExposureOut | None
+    around: list[StoredViolation]
+    rows: list[Place]
+    unread: str | None
+    """Why the probe log could not be read."""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """What its template takes."""
+        named = {name: getattr(self, name) for name in ("incident", "brief", "head", "lead", "exposure")}
+        return named | {"head_ns": self.incident.head_ns or self.incident.first_ns}
+
+    @property
+    def blanks(self) -> dict[str, str]:
+        """What it fills into the commands of a runbook."""
+        one, head = self.incident, self.head
+        leaders = self.brief.losses[0].leaders if self.brief.losses else []
+        known = {"cluster": one.cluster, "topic": one.topic, "partition": one.partition, "incident": one.id}
+        known |= {"violation": head.id if head else None, "offset": head.offset if head else None}
+        known |= {"broker": leaders[-1].broker if leaders else None}
+        return {name: str(value) for name, value in known.items() if value not in {None, ""}}
+
+
+async def first_screen(state: State, row: Incident) -> FirstScreen:
+    """Return what is asked first about an incident.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    found = await found_in(state, row)
+    lead = await state.calls(state.store.violations.get, row.lead_id)
+    head = await state.calls(state.store.violations.get, row.head_id or row.lead_id)
+    around = await _largest(state, found.ranges, head)
+    rows, unread = await _log(state, row, around)
+    acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}
+    brief = await briefing(state, row, found, acked.get)
+    exposed = await exposure_of(state, lead) if lead else None
+    return FirstScreen(row, found, brief, head, lead, exposed, around, rows, unread)
 
 
 @router.post("/incidents/{incident_id}/{what}")

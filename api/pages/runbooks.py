@@ -1,5 +1,7 @@
 """The runbooks: what to do when an alert fires. The API serves them, so that they can be read without the internet."""
 
+import shlex
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from api.access.headers import CONTENT_SECURITY_POLICY
+from api.judgement.briefing import bootstrap_of
+from api.pages.incident import FirstScreen, first_screen
 from api.pages.placeholders import PLACEHOLDERS, filled, fitting
 from api.pages.rendering import missing, render
+from api.state import Shared, State
+from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
+from storage.store.values import Incident, IncidentFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -41,12 +48,14 @@ async def index() -> HTMLResponse:
     return render("runbooks.html", refresh=0, groups=groups)
 
 
+@router.get("/alerts/{name}")
 @router.get("/runbooks/{name}")
-async def runbook(request: Request, name: str) -> HTMLResponse:
+async def runbook(request: Request, state: Shared, name: str) -> HTMLResponse:
     """Show the runbook of an alert, or of a kind of violation (which may have no alert).
 
-    The query fills in the commands: cluster, topic, partition and the other names of PLACEHOLDERS. Only the button that
-    copies a command needs a script.
+    The query fills in the commands: cluster, topic, partition and the other names of PLACEHOLDERS. With a cluster the
+    worst incident of the alert that is not resolved is shown first, and fills in what the query does not. Only the
+    button that copies a command needs a script.
     """
     known = alerts()
     found = name if name in known else next((one for one, alert in known.items() if alert["kind"] == name), None)
@@ -55,7 +64,12 @@ async def runbook(request: Request, name: str) -> HTMLResponse:
     steps = alert or _served()["kinds"].get(name)
     if steps is None:
         return missing(f"a runbook called {name}")
-    values = fitting(request.query_params)
+    given = fitting(request.query_params)
+    try:
+        now = await _now(state, alert["kind"] if alert else name, given)
+    except UnavailableError as error:
+        now = Now(unknown=error.detail)
+    values = fitting(now.blanks) | given
     answer = render(
         "runbook.html",
         refresh=0,
@@ -66,22 +80,65 @@ async def runbook(request: Request, name: str) -> HTMLResponse:
         base=str(request.base_url).rstrip("/"),
         blanks={blank: PLACEHOLDERS[blank].meaning for blank in steps["blanks"]},
         values=values,
-        sections=[_filled(section, values) for section in steps["sections"]],
+        current=now,
+        bootstrap=now.bootstrap or "broker-1:9092",
+        sections=[_filled(section, values, now.bootstrap) for section in steps["sections"]],
     )
     answer.headers["Content-Security-Policy"] = f"{CONTENT_SECURITY_POLICY}; script-src 'self'"
     return answer
 
 
-def _filled(section: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What goes on in a cluster that an alert names.
+
+    ``screen``: of the worst incident that is not resolved; ``others``: how many there are besides; ``over``: without
+    one, the last that was. ``bootstrap``: addresses of live brokers, "" where none is known. ``unknown``: why nothing
+    of this is known; "": it is.
+    """
+
+    cluster: str = ""
+    screen: FirstScreen | None = None
+    others: int = 0
+    over: Incident | None = None
+    bootstrap: str = ""
+    unknown: str = ""
+
+    @property
+    def blanks(self) -> dict[str, str]:
+        """What it fills into commands."""
+        return self.screen.blanks if self.screen else {}
+
+
+async def _now(state: State, kind: str, given: dict[str, str]) -> Now:
+    """Return what goes on; of an alert without a ``kind`` ("") all that is open in the cluster counts.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    cluster = given.get("cluster")
+    if cluster is None:
+        return Now()
+    partition = given.get("partition")
+    wanted = IncidentFilter(cluster, kind or None, given.get("topic"), None if partition is None else int(partition))
+    worst, totals = await state.calls(state.store.incidents.worst, 1, wanted)
+    over = [] if worst else (await state.calls(state.store.incidents.page, wanted, None, 1)).items
+    screen = await first_screen(state, worst[0]) if worst else None
+    others = sum(totals.values()) - len(worst)
+    return Now(cluster, screen, others, over[0] if over else None, await bootstrap_of(state, cluster))
+
+
+def _filled(section: dict[str, Any], values: dict[str, str], bootstrap: str) -> dict[str, Any]:
     steps = [
-        {"text": step["text"], "commands": [_ready(command, values) for command in step["commands"]]}
+        {"text": step["text"], "commands": [_ready(command, values, bootstrap) for command in step["commands"]]}
         for step in section["steps"]
     ]
     return {"title": section["title"], "steps": steps}
 
 
-def _ready(command: dict[str, Any], values: dict[str, str]) -> dict[str, Any]:
+def _ready(command: dict[str, Any], values: dict[str, str], bootstrap: str) -> dict[str, Any]:
     """Return a command with its blanks filled, and ``link``: where a browser can follow it ("" if it cannot)."""
     text = filled(command["text"], values)
+    text = text.replace("$BOOTSTRAP", shlex.quote(bootstrap)) if bootstrap else text
     path = text.removeprefix(_LINKED).removesuffix('"')
     return command | {"text": text, "link": f"/{path}" if path != text and "{" not in path else ""}

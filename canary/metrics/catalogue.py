@@ -277,6 +277,11 @@ METRICS: dict[str, Metric] = {
             "When that began which heads an incident that is not resolved; of a cluster's 100 worst ones.",
             ("cluster", "topic", "partition", "kind", "severity", "incident"),
         ),
+        _stored(
+            "canary_incident_info",
+            "1: what such an incident is about, in words, for the texts of alerts.",
+            ("cluster", "incident", "class", "summary"),
+        ),
         _stored("canary_shards_missing", "Shares of the cluster's partitions that no live runner probes."),
         _gauge(
             "canary_certificate_expiry_timestamp_seconds",

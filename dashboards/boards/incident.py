@@ -6,6 +6,7 @@ from dashboards.boards.queries import gauge, increase
 
 UID = "kafka-durability-incident"
 BEGAN = "canary_incident_begin_timestamp_seconds"
+INFO = "canary_incident_info"
 STEPS = """**1.** Open the incident's page: it has the evidence, what else was exposed, and what to do first.
 **2.** Do not restart, reassign or clean up anything before you have read it: copies may survive on brokers that left.
 **3.** Acknowledge it there, so that others know; resolve it with a reason when it is dealt with."""
@@ -44,6 +45,15 @@ def _open() -> Panels:
             h=5,
             hidden=("cluster",),
             value=("began", "dateTimeAsIso"),
+            links={"incident": ("The incident's page", "${canary}/incidents/${__value.raw}")},
+        ),
+        rows(
+            "What they are about",
+            describe(INFO, "In words, by class: data, blindness, unavailability, warning."),
+            gauge(INFO, HERE),
+            w=24,
+            h=5,
+            hidden=("cluster", "Value"),
             links={"incident": ("The incident's page", "${canary}/incidents/${__value.raw}")},
         ),
         trend("New violations", "canary_violations_total", HERE, by_kind, by="kind", total="sum", above="> 0").links(

@@ -30,7 +30,7 @@ def _alert(anomaly: Anomaly, severity: Literal["critical", "warning"]) -> Rule:
         severity=severity,
         summary=f"{anomaly.title} in {{{{ $labels.cluster }}}}",
         meaning=f"{anomaly.meaning} {anomaly.implies}",
-        now="{{ $value | humanize }} open or new in {{ $labels.cluster }}.",
+        now="{{ $value | humanize }} records open or new in {{ $labels.cluster }}. Its incidents:",
         advice=(
             anomaly.do_first,
             *((f"Not an error: {anomaly.allowed}",) if anomaly.allowed else ()),

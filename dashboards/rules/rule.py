@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from canary.anomalies.anomaly import Class
 from canary.anomalies.policy import class_of
+from dashboards.boards.incident import BEGAN
 from dashboards.boards.queries import HEARTBEAT, gauge
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
@@ -25,6 +26,22 @@ _PLACE = "{{ with $labels.cluster }}?cluster={{ urlquery . }}{{ end }}" + "".joi
     }.items()
 )
 """The template of a runbook's query: its commands are filled in with the labels that an alert has."""
+
+
+_INCIDENTS = (
+    f"max without (instance, pod) ({BEGAN}{{cluster=%q}}) * on (cluster, incident) group_left (summary) "
+    'topk by (cluster, incident) (1, canary_incident_info{class="CLASS"})'
+)
+_FACTS = (
+    f"{{{{ with printf `{_INCIDENTS}` $labels.cluster | query }}}}"
+    "{{ range $number, $one := . }}{{ if lt $number 5 }}\n"
+    '{{ with label "topic" $one }}{{ . }}{{ with label "partition" $one }}-{{ . }}{{ end }}{{ else }}'
+    "the whole cluster{{ end }}, since {{ $one | value | humanizeTimestamp }}: "
+    '{{ label "summary" $one }}'
+    '{{ with query "canary_api_info" }} {{ . | first | label "url" }}/incidents/{{ label "incident" $one }}{{ end }}'
+    "{{ end }}{{ end }}{{ end }}"
+)
+"""The template of the incidents of the alert's class in its cluster: place, time, what is gone, link."""
 
 
 def broker_in(label: str) -> dict[str, str]:
@@ -95,13 +112,13 @@ class Rule:
 
     @property
     def description(self) -> str:
-        """What it means, and the values of this occurrence."""
-        return f"{self.meaning} {self.now}".strip()
+        """What it means, and the values of this occurrence: of a kind also where it is, since when, and how many."""
+        facts = _FACTS.replace("CLASS", self.class_) if self.kind else ""
+        return f"{self.meaning} {self.now}".strip() + facts
 
     def as_yaml(self) -> dict[str, Any]:
         """Return the rule in Prometheus' shape, with a link to the incidents of its kind, or to the status page."""
-        incidents = f"/incidents?cluster={{{{ urlquery $labels.cluster }}}}&kind={self.kind}"
-        link, page = ("incident_url", incidents) if self.kind else ("status_url", "/")
+        link, page = ("incident_url", f"/alerts/{self.name}{_PLACE}") if self.kind else ("status_url", "/")
         return {
             "alert": self.name,
             "expr": self.expression,

@@ -143,7 +143,7 @@ class Client:
         self.app = app
 
     def get(self, path: str, **params: Any) -> httpx.Response:
-        return self.ask("GET", path, params=params)
+        return self.ask("GET", path, params=params or None)
 
     def post(self, path: str, body: Any, **more: Any) -> httpx.Response:
         return self.ask("POST", path, json=body, **more)

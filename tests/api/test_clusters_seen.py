@@ -84,7 +84,6 @@ DECISIONS: dict[str, Sequence[Case]] = {
     "GET /docs": (),
     "GET /openapi.json": (),
     "GET /runbooks": (),
-    "GET /runbooks/{name}": (),
     "GET /scripts/{name}": (),
     "GET /login": (),
     "GET /login/callback": (),
@@ -192,6 +191,8 @@ DECISIONS: dict[str, Sequence[Case]] = {
     "GET /audit": (listed("/audit"), filtered("/audit")),
     "GET /reconciliations": (listed("/reconciliations"), filtered("/reconciliations")),
     "GET /drills": (listed("/drills"),),
+    "GET /runbooks/{name}": (filtered("/runbooks/lost-write"),),
+    "GET /alerts/{name}": (filtered("/alerts/CanaryLostWrite"),),
     "GET /incidents": (listed("/incidents"), filtered("/incidents")),
     "GET /incidents/{incident_id}": (there(lambda place: f"/incidents/{place.incident}"),),
     "POST /incidents/{incident_id}/{what}": (

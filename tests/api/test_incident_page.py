@@ -14,10 +14,12 @@ from api.pages.incident_list import SHOWN
 from api.pages.pictures import timeline
 from api.shapes import moment
 from canary.anomalies.topology_change import TopologyChange
+from canary.anomalies.violation import Records
 from storage.store.values import TopologySpan
 from tests.api.serving import Client, ProbeLogFake, lost, settings
 
 if TYPE_CHECKING:
+    from canary.anomalies.violation import Violation
     from storage.store import Store
 
 NOW = time.time_ns()
@@ -170,3 +172,56 @@ def test_other_topics_elections_are_not_survived_by_our_probes() -> None:
     spans = [span("other", 1, 1), span("other", 2, 2), span("ours", 3, 2), span("ours", 2, -1), span("ours", 1, 1)]
     assert survived(spans, frozenset({"ours"})) == Survived(elections=1)
     assert survived(spans[3:], frozenset({"ours"})) == Survived()
+
+
+def test_a_loss_in_an_outage_is_the_first_thing_its_page_says(client: Client, store: Store) -> None:
+    outage = replace(lost(0, at_ns=NOW), kind="offline-partition", offset=None, identity=None, summary="no leader")
+    store.violations.record("prod", [outage])
+    store.violations.record("prod", [lost(5, at_ns=NOW + 60 * SECOND)])
+    (row,) = store.incidents.page().items
+    page = client.get(f"/incidents/{row.id}").text
+    assert "<h1>Lost write in prod</h1>" in page
+    first = words(page.partition('id="timeline"')[0])
+    assert "1 write, offset 1,005" in first
+    assert "copies may survive" in first, "the advice is that for a loss"
+    assert "offline-partition came first" in first
+    found = client.get(f"/api/v1/incidents/{row.id}").json()
+    assert (found["kind"], found["class"], found["lead_id"]) == ("lost-write", "data", outage.key("prod"))
+
+
+@pytest.mark.dear("ten thousand violations")
+def test_ten_thousand_lost_ranges_are_shown_at_their_true_size(client: Client, store: Store) -> None:
+    def run(n: int) -> Violation:
+        first = replace(lost(n * 30, at_ns=NOW + n), offset=n * 30)
+        return first.about([Records(n * 30, 20, first.identity)])
+
+    for begin in range(0, 10_000, 1000):
+        store.violations.record("prod", [run(n) for n in range(begin, begin + 1000)])
+    (row,) = store.incidents.page().items
+    page = client.get(f"/incidents/{row.id}").text
+    said = words(page)
+    assert "200,000 writes are gone, in 10,000 ranges" in said
+    assert "and 9,997 more" in said
+    assert "The 20 largest of 10,000 ranges" in said
+    assert "199,600 records more, in 9,980 smaller ranges" in said
+    assert "The newest 200 of 10,000 violations" in said
+    found = client.get(f"/api/v1/incidents/{row.id}").json()
+    known = found["briefing"]
+    assert (known["lost_records"], known["lost_ranges"], len(known["losses"])) == (200_000, 10_000, 20)
+    assert (found["violations_total"], len(found["violations"])) == (10_000, 1000)
+
+
+def test_an_alert_shows_its_worst_incident_and_a_runbook_that_is_filled_in(client: Client, store: Store) -> None:
+    assert "No incident of this kind is known in prod." in client.get("/alerts/CanaryLostWrite", cluster="prod").text
+    store.topology.record("prod", changes())
+    store.violations.record("prod", [lost(1, at_ns=NOW), replace(lost(2, at_ns=NOW - SECOND), partition=0)])
+    page = client.get("/alerts/CanaryLostWrite", cluster="prod").text
+    (other, worst) = sorted(store.incidents.page().items, key=lambda one: one.first_ns)
+    assert f'href="/incidents/{worst.id}#deal"' in page
+    assert "1 more incident in prod" in words(page)
+    assert "--bootstrap-server a:9092" in page
+    assert "$BOOTSTRAP" not in page.partition("What the commands need")[2].partition("</pre>")[2]
+    assert f"violations/{worst.head_id}" in page
+    assert not re.search(r"\{(topic|partition|offset|violation|incident|cluster)\}", page)
+    store.incidents.resolve_all([other.id, worst.id], "lost", NOW)
+    assert "the last one is resolved (lost)" in words(client.get("/alerts/CanaryLostWrite", cluster="prod").text)

@@ -29,6 +29,7 @@ RULES = ROOT / GENERATED / "rules.yml"
 REPLICAS = ('instance="a:8080", pod="a", job="canary"', 'instance="b:8080", pod="b", job="canary"')
 DESCRIPTIONS = {rule.name: rule for rules in GROUPS.values() for rule in rules}
 DAY = 86400
+SERVICE = {"service": "kafka-durability-canary"}
 
 Series = dict[str, str]
 
@@ -494,21 +495,25 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
     series = both("canary_api_info", 'url="https://canary.example"', "1x40")
     series |= both("canary_violations_open", 'cluster="prod eu", kind="lost-write", severity="critical"', "2x40")
     series |= both("canary_ledger_pending_rows", 'cluster="prod eu"', "20000x40")
+    for number, (about, when) in enumerate({"data": 1_790_000_000, "unavailability": 1_790_000_060}.items()):
+        place = f'cluster="prod eu", incident="i{number}"'
+        series |= both("canary_incident_info", f'{place}, class="{about}", summary="9 writes, "x" {{{{ 1 }}}}"', "1x40")
+        series |= both("canary_incident_begin_timestamp_seconds", f'{place}, topic="t", partition="0"', f"{when}x40")
     loss, pending = DESCRIPTIONS["CanaryLostWrite"], DESCRIPTIONS["CanaryLedgerPending"]
     labels = {"cluster": "prod eu", "job": "canary"}
+    fact = 't-0, since 2026-09-21 14:13:20 +0000 UTC: 9 writes, "x" {{ 1 }} https://canary.example/incidents/i0'
     tests = [
         {
             "alertname": "CanaryLostWrite",
             "eval_time": "5m",
             "exp_alerts": [
                 {
-                    "exp_labels": labels
-                    | {"kind": "lost-write", "severity": "critical", "service": "kafka-durability-canary"},
+                    "exp_labels": labels | {"kind": "lost-write", "severity": "critical", "class": "data"} | SERVICE,
                     "exp_annotations": {
                         "summary": "Lost write in prod eu",
-                        "description": f"{loss.meaning} 2 open or new in prod eu.",
+                        "description": f"{loss.meaning} 2 records open or new in prod eu. Its incidents:\n{fact}",
                         "runbook_url": "https://canary.example/runbooks/CanaryLostWrite?cluster=prod+eu",
-                        "incident_url": "https://canary.example/incidents?cluster=prod+eu&kind=lost-write",
+                        "incident_url": "https://canary.example/alerts/CanaryLostWrite?cluster=prod+eu",
                     },
                 }
             ],
@@ -518,7 +523,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
             "eval_time": "5m",
             "exp_alerts": [
                 {
-                    "exp_labels": labels | {"severity": "warning", "service": "kafka-durability-canary"},
+                    "exp_labels": labels | {"severity": "warning", "class": "warning"} | SERVICE,
                     "exp_annotations": {
                         "summary": "The canary's disk of prod eu is slow",
                         "description": f"{pending.meaning} 20k wait in prod eu.",
