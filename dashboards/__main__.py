@@ -7,6 +7,7 @@ from canary.anomalies.catalogue import CATALOGUE
 from dashboards.boards.catalogue import boards
 from dashboards.reference.alerts import rules_yaml, runbook, runbooks_index, runbooks_json
 from dashboards.reference.concepts import concepts
+from dashboards.reference.conditions import conditions
 from dashboards.reference.drawings import drawing
 from dashboards.reference.drills import drills_page
 from dashboards.reference.settings import settings_reference
@@ -24,6 +25,7 @@ def made() -> dict[Path, str]:
     files |= {GENERATED / "dashboards" / f"{uid}.json": text for uid, text in boards().items()}
     files[Path("docs/configuration.md")] = settings_reference()
     files[Path("docs/concepts.md")] = concepts()
+    files[Path("docs/conditions.md")] = conditions()
     files[Path("docs/drills.md")] = drills_page(ROOT / "docs/drills.jsonl")
     files[Path("docs/modes.md")] = with_table(ROOT / "docs/modes.md")
     files |= {Path("docs/pictures") / f"{name}.svg": drawing(name) for name in CATALOGUE}

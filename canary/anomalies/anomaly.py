@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["critical", "warning", "info"]
+"""Critical is what wakes somebody: data are lost or promises are void; or nobody would know, because the canary is
+blind or its way to a pager is broken; or writes are refused now. All else that needs a person is a warning."""
 Scope = Literal["offline", "online", "spark", "watch"]
 """Who decides it: the checker of histories, the running tracker, the nightly reconciliation, the watch."""
 Class = Literal["data", "blindness", "unavailability", "warning", "rehearsal"]
@@ -33,7 +35,6 @@ class Anomaly:
             suspected does, which has no offset.
         needs_idempotence: Only acks=all with idempotence rules it out: it is critical there, and a warning where acks=1
             has to expect it.
-        unprobed: Its severity in a topic that the canary does not write to; None: the usual one.
         finished: Its severity at the end of a recorded history; None: the usual one.
         allowed_with: The option of `canary check` with which it does not make a history invalid; None: there is none.
     """
@@ -51,7 +52,6 @@ class Anomaly:
     shows: Literal["loss", "damage", "blindness", "unavailability", ""] = ""
     ends: bool = False
     needs_idempotence: bool = False
-    unprobed: Severity | None = None
     finished: Severity | None = None
     allowed_with: Literal["always", "subscribe", "ww_deps"] | None = None
 

@@ -56,7 +56,7 @@ APPLICATION_ANOMALIES = (
     Anomaly(
         name="hanging-transaction",
         title="A transaction that nobody ends",
-        severities=("critical",),
+        severities=("warning",),
         scopes=("watch",),
         meaning="A transaction has been open in a partition for longer than the cluster lets one be open "
         "(transaction.max.timeout.ms), or for `watch.hanging_after` where that is set.",

@@ -38,15 +38,14 @@ CLUSTER_ANOMALIES = (
     Anomaly(
         name="isr-of-one",
         title="One replica alone holds the data",
-        severities=("critical", "warning"),
+        severities=("warning",),
         scopes=("watch", "online"),
-        meaning="The ISR of a replicated partition has shrunk to one while writes can still be acknowledged: critical "
-        "in a probe topic after 10 s, a warning in any other topic after 10 minutes, longer than a restart takes.",
+        meaning="The ISR of a replicated partition has shrunk to one while writes can still be acknowledged: in a "
+        "probe topic for 10 s, in any other topic for 10 minutes, longer than a restart takes.",
         implies="What is acknowledged now exists once: losing that broker, or its page cache, loses it.",
         do_first="Bring followers back before anything else; set min.insync.replicas to 2 for that topic.",
         source="call-me-maybe-kafka; why-fsync",
         allowed="Replication factor 1 by design; a restart within the set time.",
-        unprobed="warning",
         ends=True,
         picture=(
             ("broker 1", "a b c d"),
@@ -58,7 +57,7 @@ CLUSTER_ANOMALIES = (
     Anomaly(
         name="under-min-isr",
         title="Fewer in-sync replicas than required",
-        severities=("warning",),
+        severities=("critical",),
         scopes=("watch", "online"),
         meaning="The ISR is smaller than min.insync.replicas for longer than the set time.",
         implies="Producers with acks=all are refused: unavailable, not unsafe.",
@@ -129,10 +128,11 @@ CLUSTER_ANOMALIES = (
     Anomaly(
         name="topic-recreated",
         title="Topic deleted and made again",
-        severities=("warning",),
+        severities=("warning", "critical"),
         scopes=("watch", "online"),
         meaning="The topic has another id than before: it was deleted and made again.",
-        implies="All its former content is gone; the number of promises voided is in the evidence.",
+        implies="All its former content is gone; the number of promises voided is in the evidence, and makes it "
+        "critical if there is one.",
         do_first="Find out who did it. Clients did not notice: consumers' offsets now mean other messages.",
         source="ARCHITECTURE decision 7",
         picture=(("topic id", "q7V q7V | !x9K"), ("the log", "a b | ~a ~b")),
@@ -198,7 +198,7 @@ CLUSTER_ANOMALIES = (
     Anomaly(
         name="stalled",
         title="A consumer stands still",
-        severities=("warning", "critical"),
+        severities=("warning",),
         scopes=("online",),
         meaning="A consumer makes no progress though there are messages to progress to.",
         implies="Consumers of this partition are probably stuck as well; the data may be there and yet unreachable.",

@@ -40,21 +40,18 @@ _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000
 
 
-def severity(kind: str, *modes: str | None, probed: bool = True, finished: bool = False) -> Severity:
+def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:
     """Return what an anomaly weighs.
 
     Args:
         kind: a name of the catalogue.
         modes: of the probes that it is about; none, or None, where that is not known.
-        probed: it is about a topic that the canary writes to.
         finished: it holds at the end of a recorded history.
     """
     entry = CATALOGUE[kind]
     known = {mode for mode in modes if mode is not None}
     if known and entry.needs_idempotence:
         return "warning" if known <= UNORDERED else "critical"
-    if not probed:
-        return entry.unprobed or entry.severity
     return (finished and entry.finished) or entry.severity
 
 

@@ -2,6 +2,7 @@
 
 from canary.anomalies.catalogue import CATALOGUE, Anomaly
 from dashboards.rules import alert_name
+from dashboards.rules.anomalies import rings
 
 HEAD = """# Concepts
 
@@ -31,7 +32,9 @@ What retention removed has *expired*; what no reader had read before that is *un
 ## Incidents
 
 One loss has echoes: the readers that pass it skip, offsets behind it shift, acknowledged records come back elsewhere.
-They are gathered in one *incident*, and the first cause leads.
+They are gathered in one *incident*. Its first violation leads: from there the cause and what else was exposed are
+looked for. Its worst violation that is not resolved heads it: title, severity, advice and what people are told are that
+one's, so that a loss in an outage is a loss. [Conditions](conditions.md) says who is told of what.
 
 ## How sure is that?
 
@@ -57,7 +60,7 @@ def concepts() -> str:
 
 def _section(one: Anomaly) -> str:
     allowed = f"\n**Allowed:** {one.allowed}\n" if one.allowed else ""
-    runbook = f" ([runbook](runbooks/{alert_name(one.name)}.md))" if "critical" in one.severities else ""
+    runbook = f" ([runbook](runbooks/{alert_name(one.name)}.md))" if rings(one) else ""
     return (
         f"### {one.name}\n\n**{one.title}.** {one.meaning}\n\n"
         f"![{one.title}: {one.meaning}](pictures/{one.name}.svg)\n\n"

@@ -1,18 +1,16 @@
-"""One alert for every anomaly that may be critical, made from the catalogue of anomalies.
+"""One alert for every anomaly that a running canary or a night reports as more than info, made from the catalogue.
 
-One about applications that is never critical has an alert that is a warning.
-
-It fires while a violation of its kind, as severe as the alert, is open, and for five minutes after a new one was found:
-so the first one is seen even if an operator acknowledges it at once. It resolves when all of them are acknowledged or
-resolved. Violations that were found in a planned window are not open and do not count as new.
+It is as severe as the violations that it fires for. It fires while one of its kind is open, and for five minutes after
+a new one was found: so the first one is seen even if an operator acknowledges it at once. It resolves when all of them
+are acknowledged or resolved. Violations that were found in a planned window are not open and do not count as new.
 """
 
-from typing import Literal
-
-from canary.anomalies.application_anomalies import APPLICATION_ANOMALIES
 from canary.anomalies.catalogue import CATALOGUE, Anomaly
 from dashboards.boards.queries import gauge, increase
 from dashboards.rules.rule import PLANNED, Rule
+
+_RINGING = ("critical", "warning")
+"""Severities that somebody is told of: an info alone has no alert."""
 
 
 def alert_name(kind: str) -> str:
@@ -20,14 +18,21 @@ def alert_name(kind: str) -> str:
     return "Canary" + "".join(part[:1].upper() + part[1:] for part in kind.split("-"))
 
 
-def _alert(anomaly: Anomaly, severity: Literal["critical", "warning"]) -> Rule:
-    selector = f'kind="{anomaly.name}", severity="{severity}"'
+def rings(anomaly: Anomaly) -> bool:
+    """Return whether an anomaly has an alert: the checker of recorded histories has none, nor has what is mere info."""
+    return set(anomaly.scopes) != {"offline"} and any(one in _RINGING for one in anomaly.severities)
+
+
+def _alert(anomaly: Anomaly) -> Rule:
+    severities = [one for one in _RINGING if one in anomaly.severities]
+    selector = f'kind="{anomaly.name}", severity=~"{"|".join(severities)}"'
     still_open = gauge("canary_violations_open", selector)
     found = increase("canary_violations_total", selector, "5m")
     return Rule(
         name=alert_name(anomaly.name),
         expression=f"({still_open} > 0) or (({found} > 0) unless on (cluster) {PLANNED})",
-        severity=severity,
+        severity=severities[0],
+        milder=tuple(severities[1:]),
         summary=f"{anomaly.title} in {{{{ $labels.cluster }}}}",
         meaning=f"{anomaly.meaning} {anomaly.implies}",
         now="{{ $value | humanize }} records open or new in {{ $labels.cluster }}. Its incidents:",
@@ -39,7 +44,4 @@ def _alert(anomaly: Anomaly, severity: Literal["critical", "warning"]) -> Rule:
     )
 
 
-ANOMALIES = (
-    *(_alert(one, "critical") for one in CATALOGUE.values() if "critical" in one.severities),
-    *(_alert(one, "warning") for one in APPLICATION_ANOMALIES if "critical" not in one.severities),
-)
+ANOMALIES = tuple(_alert(one) for one in CATALOGUE.values() if rings(one))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from canary.anomalies.anomaly import Class
+from canary.anomalies.anomaly import Class, Severity
 from canary.anomalies.policy import class_of
 from dashboards.boards.incident import BEGAN
 from dashboards.boards.queries import HEARTBEAT, gauge
@@ -79,10 +79,12 @@ class Rule:
         meaning: what has happened, for the description and the runbook.
         advice: the runbook's steps, the first one first.
         severity: which route Alertmanager takes.
+        milder: the other severities that it may have, by the label ``severity`` of its series.
         hold: Prometheus' ``for``.
         keep: Prometheus' ``keep_firing_for``: what comes and goes is one page, not one each time.
         now: the values of this occurrence, a template.
         kind: the anomaly whose incidents the alert links to; "" if it is about the canary itself.
+        notify: without a kind, how a receiver of the settings (``notify``) is told of the same, or why it is not.
         class_: what Alertmanager groups by, so that the echoes of a loss ring once, and a loss in an outage rings by
             itself; of a kind it is the catalogue's.
         shadowed: it does not fire for a cluster in shadow mode.
@@ -94,11 +96,13 @@ class Rule:
     summary: str
     meaning: str
     advice: tuple[str, ...]
-    severity: Literal["critical", "warning"] = "warning"
+    severity: Severity = "warning"
+    milder: tuple[Severity, ...] = ()
     hold: str = "0s"
     keep: str = "0s"
     now: str = ""
     kind: str = ""
+    notify: str = ""
     class_: Class = "warning"
     shadowed: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +129,7 @@ class Rule:
             "for": self.hold,
             **({"keep_firing_for": self.keep} if self.keep != "0s" else {}),
             "labels": {
-                "severity": self.severity,
+                "severity": "{{ $labels.severity }}" if self.milder else self.severity,
                 "class": self.class_,
                 "service": "kafka-durability-canary",
                 **self.labels,

@@ -1,11 +1,8 @@
-"""Alerts about runners: one that judges nothing, a share without a runner, a ledger that fails, lost memory."""
+"""Alerts about runners: one that judges nothing, a share without a runner, a ledger that fails."""
 
-from canary.anomalies.catalogue import CATALOGUE
 from dashboards.boards.queries import HEARTBEAT, gauge, increase
 from dashboards.rules.rule import SILENCE, Rule
 from dashboards.rules.thresholds import PENDING_ROWS, SILENT_S
-
-_FORGOTTEN = gauge("canary_violations_open", 'kind="memory-lost"')
 
 RUNNERS = (
     Rule(
@@ -82,17 +79,5 @@ RUNNERS = (
         meaning="A write or fsync of the ledger failed; the batch is written again to a new file.",
         now="{{ $value | humanize }} errors in ten minutes in {{ $labels.cluster }}.",
         advice=("Read the kernel's log of that machine: after a failed fsync nothing on that disk is certain.",),
-    ),
-    Rule(
-        name="CanaryMemoryLost",
-        expression=f"max by (cluster) ({_FORGOTTEN}) > 0",
-        summary="The canary of {{ $labels.cluster }} has lost part of its memory",
-        meaning=CATALOGUE["memory-lost"].meaning + " " + CATALOGUE["memory-lost"].implies,
-        now="The violation in {{ $labels.cluster }} names the time from and until.",
-        advice=(
-            CATALOGUE["memory-lost"].do_first,
-            "The alert ends when a reconciliation has read everything that is retained.",
-        ),
-        kind="memory-lost",
     ),
 )

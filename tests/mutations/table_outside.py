@@ -56,7 +56,6 @@ OUTSIDE: Final[list[Mutation]] = [
             'return "warning" if known <= UNORDERED else "critical"',
             'return "warning" if known & UNORDERED else "critical"',
         ),
-        ("severity", "return entry.unprobed or entry.severity", "return entry.severity"),
         ("severity", 'return "warning" if known <= UNORDERED else "critical"', 'return "critical"'),
         ("severity", "return (finished and entry.finished) or entry.severity", "return entry.severity"),
     ),

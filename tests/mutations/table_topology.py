@@ -273,7 +273,6 @@ TOPOLOGY: Final[list[Mutation]] = [
         _WATCHED,
         ("Scope.violation", '(known and known.topic_id) or ""', '""'),
         ("Scope.violation", "self.state.topics.get(named)", "None"),
-        ("Scope.violation", "policy.severity(kind, mode, probed=ours is not None)", "policy.severity(kind, mode)"),
     ),
     *mutations(
         _RULES + "topology/conditions.py",

@@ -105,12 +105,7 @@ def test_whatever_the_mode_an_anomaly_has_a_severity_that_its_entry_names(kind: 
     for of in modes:
         assert policy.severity(kind, *of) in CATALOGUE[kind].severities
     assert severity_of(kind) in CATALOGUE[kind].severities
-    assert policy.severity(kind, probed=False) in CATALOGUE[kind].severities
     assert policy.severity(kind) == policy.severity(kind, None) == CATALOGUE[kind].severity
-
-
-def test_what_holds_in_a_topic_that_is_not_probed_is_no_loss_of_the_canary() -> None:
-    assert (policy.severity("isr-of-one"), policy.severity("isr-of-one", probed=False)) == ("critical", "warning")
 
 
 def test_what_two_modes_dispute_is_critical_and_what_is_unseen_at_the_end_is_no_delay() -> None:

@@ -182,6 +182,7 @@ def test_an_alert_is_an_entry(tree: Tree) -> None:
     assert made == {
         "deploy/helm/kafka-durability-canary/files/rules.yml",
         "api/pages/runbooks.json",
+        "docs/conditions.md",
         "docs/runbooks/index.md",
         "docs/runbooks/CanaryDummy.md",
     }

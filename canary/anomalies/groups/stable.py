@@ -161,7 +161,7 @@ class Stable:
     def _violation(place: Place, offset: int, at_ns: int, summary: str, evidence: Mapping[str, Any]) -> Violation:
         return Violation(
             kind="hanging-transaction",
-            severity="critical",
+            severity="warning",
             topic=place[0],
             partition=place[1],
             offset=offset,

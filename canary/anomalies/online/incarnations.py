@@ -88,6 +88,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         "topic-recreated",
         Where(new),
         f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
+        severity="critical" if old.promises else "warning",
         evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
         by="watch",
     )

@@ -181,7 +181,7 @@ class Scope:
         evidence.setdefault("cluster_events", self.state.recent_events())
         return Violation(
             kind=kind,
-            severity=severity or policy.severity(kind, mode, probed=ours is not None),  # type: ignore[arg-type]
+            severity=severity or policy.severity(kind, mode),  # type: ignore[arg-type]
             topic=named,
             topic_id=(known and known.topic_id) or "",
             partition=where.partition,

@@ -17,7 +17,7 @@ DRILL = Drill(
     source="KIP-516 (topic ids); FIELD-NOTES",
     stage=Stage(cluster={"watch": {"topics": []}}),
     steps=(UntilAcked(20), DeleteTopic(), MakeTopic(), UntilAcked(20)),
-    says=(Said("topic-recreated", severity="warning"),),
+    says=(Said("topic-recreated", severity="critical"),),
     echoes=frozenset(),
     loses=True,
     control=Control(

@@ -47,7 +47,7 @@ DRILL = Drill(
         UntilIsr(frozenset({1, 2, 3})),
     ),
     says=(
-        Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=6, since=_LONE, severity="critical"),
+        Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=6, since=_LONE, severity="warning"),
         Said("lost-write", at="gone"),
         Said("truncation", at="gone", how="first"),
         Said("unclean-election", at=("gone", "ordered from one"), how="first", severity="critical"),

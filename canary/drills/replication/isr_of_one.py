@@ -30,7 +30,7 @@ DRILL = Drill(
         UntilIsr(frozenset({1, 2, 3})),
         UntilAcked(20),
     ),
-    says=(Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=5, severity="critical"),),
+    says=(Said("isr-of-one", partitions=frozenset({(PROBES, 0)}), within_s=5, severity="warning"),),
     echoes=frozenset(),
     control=Control(
         why="With min.insync.replicas=2 a leader that is alone acknowledges nothing: unavailable, not unsafe.",

@@ -29,7 +29,7 @@ DRILL = Drill(
     ),
     says=(
         Said("under-replicated", partitions=_HERE, within_s=6, severity="warning"),
-        Said("under-min-isr", partitions=_HERE, within_s=6, severity="warning"),
+        Said("under-min-isr", partitions=_HERE, within_s=6, severity="critical"),
         Said("isr-below-half", partitions=_HERE, within_s=6, severity="warning"),
     ),
     echoes=frozenset(),

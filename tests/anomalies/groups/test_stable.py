@@ -45,7 +45,7 @@ def test_a_last_stable_offset_that_stands_still_for_too_long_is_a_transaction_th
     (said,) = world.said
     assert (said.kind, said.severity, said.topic, said.partition, said.offset) == (
         "hanging-transaction",
-        "critical",
+        "warning",
         *PLACE,
         100,
     )

@@ -89,7 +89,7 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
         assert len({row.incident_id for row in rows}) == 1
         states = {(row.kind, row.severity): row.state for row in rows if row.kind != "lost-write"}
         assert states == {
-            ("isr-of-one", "critical"): "resolved",
+            ("isr-of-one", "warning"): "resolved",
             ("offline-partition", "critical"): "resolved",
             ("unclean-election", "info"): "resolved",
             ("unclean-election", "critical"): "open",
@@ -97,7 +97,7 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
         }
         incident = store.incidents.get(rows[0].incident_id)
         assert incident is not None
-        assert (incident.kind, incident.state) == ("isr-of-one", "open")
+        assert (incident.kind, incident.class_, incident.state) == ("lost-write", "data", "open")
 
 
 def lone() -> Led:

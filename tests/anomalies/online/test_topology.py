@@ -98,7 +98,7 @@ def test_one_replica_alone_is_said_after_ten_seconds_and_ends_when_another_is_ba
     assert c.said == []
     c.rounds(1)
     (alone,) = c.open.values()
-    assert (alone.kind, alone.topic, alone.topic_id, alone.severity) == ("isr-of-one", "probes", "id-1", "critical")
+    assert (alone.kind, alone.topic, alone.topic_id, alone.severity) == ("isr-of-one", "probes", "id-1", "warning")
     c.rounds(589)
     assert {topic for _, topic, _ in c.said} == {"probes"}
     c.rounds(1)
@@ -137,14 +137,15 @@ def test_one_replica_by_design_is_none() -> None:
     assert c.said == []
 
 
-def test_replicas_out_of_sync_for_ten_minutes_are_three_warnings_and_end_each() -> None:
+def test_replicas_out_of_sync_for_ten_minutes_are_three_conditions_and_end_each() -> None:
     c = cluster(min_isr=2)
     c.set("probes", 0, 1, "1")
     c.rounds(600)
     assert c.said == []
     c.rounds(2)
     assert c.kinds() == ["isr-below-half", "under-min-isr", "under-replicated"]
-    assert {v.severity for v in c.open.values()} == {"warning"}
+    severities = {v.kind: v.severity for v in c.open.values()}
+    assert severities == {"under-min-isr": "critical", "isr-below-half": "warning", "under-replicated": "warning"}
     c.set("probes", 0, 1, "1,3")
     c.round()
     assert c.kinds() == ["under-replicated"]

@@ -336,7 +336,7 @@ def test_a_recreated_topic_voids_everything_and_calls_nothing_lost() -> None:
     assert b.renewed == [TOPIC]
     assert [k for k, _, _ in b.found()] == ["topic-recreated"]
     (violation,) = b.violations.values()
-    assert violation.severity == "warning"
+    assert violation.severity == "critical", "promises are void"
     assert violation.evidence["promises_voided"] >= 50
 
 
