@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from canary.anomalies.anomaly import Class, Severity
 from canary.anomalies.policy import class_of

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from confluent_kafka import TopicPartition
+
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Rig
@@ -86,6 +88,29 @@ class NoteRest(Step):
     def __str__(self) -> str:
         """Say it."""
         return f"the last offset of {self.topic}-{self.partition} at which no transaction is open is looked for"
+
+
+@dataclass(frozen=True, slots=True)
+class NoteEnd(Step):
+    """Remember the end of a partition, as a client is told it; its place is called ``name``."""
+
+    name: str
+    topic: str = PROBES
+    partition: int = 0
+
+    def take(self, rig: Rig) -> None:
+        """Ask for it."""
+        consumer = direct.client(rig.lab.bootstrap)
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(self.topic, self.partition), 10.0, cached=False)
+        finally:
+            consumer.close()
+        rig.places[self.name] = {Place(self.topic, self.partition, end)}
+        rig.note(f"{self.topic}-{self.partition} ends at {end}")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"the end of {self.topic}-{self.partition} is noted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,24 @@ class Announce(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class ResolveAll(Step):
+    """An operator resolves every incident that is not resolved, for this reason: "lost", "planned" or "false"."""
+
+    reason: str
+
+    def take(self, rig: Rig) -> None:
+        """Ask the canary's API."""
+        body = {"filter": {"cluster": CLUSTER}, "reason": self.reason, "note": "the drill goes on"}
+        answer = httpx.post(f"{rig.canary.base}/api/v1/incidents/resolve", json=body, timeout=_REQUEST_S)
+        if answer.is_error or not answer.json()["ids"]:
+            raise LabError(f"the canary resolves no incident: {answer.text}")
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"an operator resolves all incidents: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class AnotherCluster(Step):
     """The cluster is stopped, another one answers at its addresses, and steps are taken; then the known one is back.
 

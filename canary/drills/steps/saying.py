@@ -91,6 +91,52 @@ class UntilOver(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class UntilFound(Step):
+    """So many violations of this kind were found, and the newest of them is open, in time."""
+
+    kind: str
+    times: int
+    within_s: float = 20.0
+
+    def take(self, rig: Rig) -> None:
+        """Ask for all of them."""
+
+        def reached() -> bool:
+            found = sorted(rig.canary.violations(self.kind), key=lambda one: one["first_seen_at"])
+            return len(found) == self.times and found[-1]["state"] == "open"
+
+        rig.expect(reached, self.within_s, str(self))
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"{self.kind} was found {self.times} times, and is open"
+
+
+@dataclass(frozen=True, slots=True)
+class UntilHeaded(Step):
+    """The incident of each of these partitions that is open is headed by a violation of this kind, in time."""
+
+    kind: str
+    partitions: frozenset[tuple[str, int]]
+    within_s: float = 15.0
+
+    def take(self, rig: Rig) -> None:
+        """Ask for the incidents."""
+
+        def reached() -> bool:
+            open_ones = [one for one in rig.canary.items("incidents") if one["state"] == "open"]
+            heads = {(one["topic"], one["partition"]): one["kind"] for one in open_ones}
+            return all(heads.get(place) == self.kind for place in self.partitions)
+
+        rig.expect(reached, self.within_s, str(self))
+
+    def __str__(self) -> str:
+        """Say it."""
+        where = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(self.partitions))
+        return f"the incidents of {where} are headed by {self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
 class NothingIsWritten(Step):
     """For so long nothing is appended to a topic."""
 
