@@ -10,8 +10,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from canary.kafka import opening
 from canary.probing import fencing, idempotent, relay, transactional
-from canary.probing.base import Renewal
+from canary.probing.base import LIVED_S, Renewal
 from canary.probing.idempotent import IdempotentProducer
+from canary.probing.transactional import TransactionalProducer
+from canary.threads import system
 from canary.threads.backoff import Pause
 from tests.support.recording import Recording
 from tests.support.wiring import TAG, wired
@@ -35,7 +37,7 @@ class Time:
     def govern(self, part: Any) -> Any:
         self.part = part
         part.stopping.wait = self.wait
-        part.pause = Pause(lambda: self.now)
+        part.pause = Pause(lambda: self.now, steady_s=LIVED_S)
         return part
 
     def wait(self, seconds: float) -> bool:
@@ -131,7 +133,6 @@ def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_
 
 
 MADE: dict[str, Callable[[Any], Any]] = {
-    "transactional": lambda wiring: transactional.TransactionalProducer(lambda _: {}, wiring),
     "fencing": lambda wiring: fencing.FencingProbe({}, wiring),
     "relay": lambda wiring: relay.Relay({}, {}, "s", wiring),
 }
@@ -152,6 +153,82 @@ def test_transactional_clients_that_are_closed_at_once_begin_few_generations(
         part.run()
     assert len(time.pauses) == len(PAUSES)
     assert all(waited >= pause for waited, pause in zip(time.pauses, PAUSES, strict=True))
+
+
+class Unanswered(DeadSession):
+    """Begins transactions, of which nothing is reported for ``lasts_s``; the client is closed with each of them."""
+
+    time: Time
+    lasts_s = 9.0
+    comes_back = True
+
+    @property
+    def ready(self) -> bool:
+        self.client = self
+        return self.comes_back
+
+    def prepare(self, _timeout: float) -> bool:
+        return False
+
+    def begin(self) -> bool:
+        self.time.renew("")
+        return True
+
+    def send(self, *_: object) -> None:
+        """Take them."""
+
+    def deliver(self, *_: object) -> bool:
+        self.time.now += self.lasts_s
+        return False
+
+    def abort(self, _why: str) -> None:
+        self.client = None
+
+
+def transactions(time: Time, monkeypatch: pytest.MonkeyPatch, lasts_s: float) -> TransactionalProducer:
+    """Let transactions be given up one after the other; ``time.renewals`` is when each of them begins."""
+    monkeypatch.setattr(Unanswered, "time", time, raising=False)
+    monkeypatch.setattr(Unanswered, "lasts_s", lasts_s)
+    monkeypatch.setattr(transactional, "Session", Unanswered)
+    wiring = wired(Recording(), "transactional", interval=0.001, under=UNDER)  # nobody may ask for a generation
+    part: TransactionalProducer = time.govern(TransactionalProducer(lambda _: {}, wiring))
+    part.run()
+    return part
+
+
+def test_what_a_broker_does_not_answer_is_tried_again_without_a_pause_and_under_its_generation(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a partition that answers again is met at once, and a long outage leaves no generation behind."""
+    transactions(time, monkeypatch, 9.0)
+    assert [pause - 9 for pause in time.pauses] == [0] * len(PAUSES)
+
+
+def test_transactions_that_are_refused_at_once_are_tried_more_and_more_rarely(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions(time, monkeypatch, 0.0)
+    pauses = [later - sooner for sooner, later in itertools.pairwise(time.renewals)]
+    assert pauses == pytest.approx([0, *PAUSES[:-1]], abs=0.2)
+
+
+def test_a_closed_client_whose_successor_is_not_ready_in_time_ends_the_generation(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactional, "Session", Unanswered)
+    monkeypatch.setattr(Unanswered, "comes_back", False)
+    monkeypatch.setattr(system, "monotonic", lambda: time.now)
+    part = time.govern(TransactionalProducer(lambda _: {}, wired(Recording(), "transactional", renew=time.renew)))
+    session = part._session("one")
+    session.client = None
+    part._after(session)
+    for _ in range(49):
+        part._go_on()
+        time.now += 0.1
+    assert time.renewals == []
+    time.now += 0.2
+    part._go_on()
+    assert (len(time.renewals), part._closed, part._book.under.generation) == (1, [], 2)
 
 
 def test_an_order_of_an_earlier_generation_than_the_writers_own_came_too_late(

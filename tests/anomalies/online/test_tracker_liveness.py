@@ -329,6 +329,28 @@ def test_a_refused_client_is_blind_until_it_is_not_refused_any_more() -> None:
     assert bench.says() == []
 
 
+def test_a_refusal_by_a_clock_that_was_ahead_is_over_by_the_clock_of_now() -> None:
+    bench = Watched()
+    bench.now_ns += 7200 * S
+    bench.fold(f.ClientError(bench.now_ns, "tail", "_AUTHENTICATION", "invalid credentials"))
+    bench.now_ns -= 7200 * S
+    bench.restart()
+    assert len(bench.says()) == 1
+    bench.rounds(95)
+    assert bench.says() == []
+
+
+def test_of_a_transaction_that_was_open_before_a_start_nothing_is_said_before_an_answer() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.rounds(5, stable=3)
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    silence(bench, 100)
+    assert bench.says() == []
+
+
 def test_a_refused_write_is_blind_until_a_write_is_taken_whatever_else_is_answered() -> None:
     bench = Watched()
     bench.write()
