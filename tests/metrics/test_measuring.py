@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed, State
 from canary.metrics import measured
 from tests.support.bench import PRODUCER, TOPIC, Bench
@@ -65,6 +66,20 @@ def test_a_partition_is_without_writes_from_the_first_probe_that_it_does_not_ack
     assert 30 <= waited(bench)[TOPIC, "0", "1"] < 31
     bench.ack(second, bench.append(second)[0])
     assert waited(bench) == {(TOPIC, "0", "1"): 0}
+
+
+def test_when_a_partition_last_acknowledged_a_probe_is_known_however_long_nothing_is_sent() -> None:
+    bench = Bench()
+    name = "canary_last_acknowledged_timestamp_seconds"
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): 0}
+    bench.write(3)
+    acked_s = (bench.now_ns - 1_000_000) / 1e9
+    bench.now_ns += 100 * 10**9
+    (lost,) = bench.send()
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, lost, "_MSG_TIMED_OUT"))
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): acked_s}
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): acked_s}
 
 
 def test_it_counts_from_the_last_acknowledgement_where_later_probes_are_still_under_way() -> None:
