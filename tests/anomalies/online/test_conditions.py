@@ -128,6 +128,19 @@ def test_what_held_when_the_canary_stopped_and_is_not_watched_any_more_is_ended(
     assert c.open == {}
 
 
+def test_a_place_that_is_not_seen_since_the_start_is_not_without_a_leader() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1,2")
+    c.rounds(6)
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.rounds(6)
+    offline(c, "probes", 0)
+    c.rounds(5)
+    assert c.said == []
+    c.round()
+    assert c.said == [(OFFLINE, "probes", 0)]
+
+
 def test_those_that_are_too_many_are_said_until_one_of_them_is_seen_with_a_leader() -> None:
     c = cluster()
     offline(c, "many", *range(103))
