@@ -154,3 +154,12 @@ def test_those_that_are_too_many_are_said_until_one_of_them_is_seen_with_a_leade
         c.set("many", number, 1, "1,2,3")
     c.round()
     assert c.open == {}
+
+
+def test_what_was_not_said_yet_is_no_condition_that_a_store_could_know() -> None:
+    c = cluster()
+    offline(c, "probes", 0)
+    c.rounds(5)
+    assert c.tracker.conditions() == []
+    c.round()
+    assert [one.key("t") for one in c.tracker.conditions()] == list(c.open)
