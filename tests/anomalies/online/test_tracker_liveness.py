@@ -203,6 +203,26 @@ def test_an_outage_of_a_partition_is_one_violation_until_a_probe_is_acknowledged
     assert bench.says() == []
 
 
+def test_a_partition_in_which_producers_and_consumers_stand_is_one_violation_as_long_as_either_stands() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.write(3)
+    bench.rounds(1, stable=5)
+    bench.deliver(RU, RU, 5, 7)
+    bench.positions[RU] = 7
+    outage(bench, 150)
+    assert [v.offset for v in bench.said] == [7], "nor does the last stable offset stand, of which nothing is known"
+    bench.poll(RU)
+    bench.rounds(1, stable=5)
+    silence(bench, 1)
+    assert [v.offset for v in bench.violations.values()] == [None], "no probe is acknowledged yet"
+    bench.write()
+    bench.poll()
+    bench.rounds(2)
+    assert bench.says() == []
+
+
 def test_a_probe_that_failed_alone_is_no_standstill_until_the_next_ones_fail() -> None:
     bench = Watched()
     bench.write()

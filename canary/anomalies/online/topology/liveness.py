@@ -119,7 +119,7 @@ def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
     """Yield what makes no progress, or has made none since the last probe was sent, just now."""
     yield from _reading(topic, log)
     if log.tried_ns:
-        key = f"{_PRODUCER}/{topic.name}/{log.partition}"
+        key = _producing(topic, log)
         yield _Standstill(key, partial(_unacknowledged, topic, log), log.tried_ns, log.given_up_ns or None)
 
 
@@ -175,21 +175,28 @@ def _open_at(log: Log) -> int | None:
     return log.stable if is_open else None
 
 
+def _producing(topic: Topic, log: Log) -> str:
+    return f"{_PRODUCER}/{topic.name}/{log.partition}"
+
+
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
     return f"{_AT}/{topic.name}/{log.partition}/{offset}"
 
 
 def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None:
-    """Count how long there is no progress; one place is one violation, with the first reason found."""
+    """Count how long there is no progress; one partition is one violation, with the first reason found."""
     state = scope.state
     since_ns = state.now_ns if one.since_ns is None else one.since_ns
     stall = state.stalls.setdefault(one.key, Stall(since_ns, state.now_ns))
+    if one.since_ns is None and log.listed_ns < stall.last_ns:
+        return  # the last stable offset may have moved: the partition has not answered since
     stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
     stall.last_ns = state.now_ns
     if one.reader is not None and one.reader not in stall.readers:
         stall.readers.append(one.reader)
     tried_ns = (one.until_ns or state.now_ns) - since_ns
-    if stall.said is None and stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS):
+    long = stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS)
+    if stall.said is None and long and (one.since_ns is None or not _is_said(state, topic, log)):
         why = one.why()
         stall.said = scope.report(
             "stalled",
@@ -198,6 +205,13 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
             severity="warning",
             evidence={"since_ns": stall.since_ns, "waits_for": why},
         )
+
+
+def _is_said(state: State, topic: Topic, log: Log) -> bool:
+    """Say whether it is reported that producers, or consumers, stand in the partition: what holds both up is one."""
+    places = {_standing_at(topic, log, reader.position) for reader in log.readers.values()}
+    found = (state.stalls.get(key) for key in (_producing(topic, log), *places))
+    return any(stall is not None and stall.said is not None for stall in found)
 
 
 def runner_started(scope: Scope) -> None:
