@@ -474,11 +474,6 @@ TOPOLOGY: Final[list[Mutation]] = [
             "state.silent_ns, state.looked_ns, state.answered_ns = 0, state.now_ns, state.now_ns",
             "state.silent_ns, state.looked_ns = 0, state.now_ns",
         ),
-        (
-            "_reading",
-            "log.listed_ordinal and stable is not None and end is not None and stable < end",
-            "stable is not None and end is not None and stable < end",
-        ),
         ("_reading", "stable < end", "stable <= end"),
         ("_reading", "at < goal", "at <= goal"),
         ("_reading", "reader.moved_at_ns", "None"),

@@ -126,7 +126,7 @@ def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
 def _reading(topic: Topic, log: Log) -> Iterator[_Standstill]:
     """Yield the last stable offset that does not move, and consumers that do not."""
     stable, end = log.stable, log.end
-    if log.listed_ordinal and stable is not None and end is not None and stable < end:
+    if stable is not None and end is not None and stable < end:
         why = f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"
         yield _Standstill(_standing_at(topic, log, stable), lambda: why, offset=stable)
     for name, reader in log.readers.items():
