@@ -6,6 +6,7 @@ from typing import Any
 from canary.anomalies.online.meters import LATENCY_BUCKETS
 from canary.metrics.metric import Metric
 from canary.metrics.mirror_metrics import MIRROR_METRICS
+from canary.metrics.quorum_metrics import QUORUM_METRICS
 
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
@@ -76,6 +77,12 @@ METRICS: dict[str, Metric] = {
             "canary_unacknowledged_seconds",
             "For how long probes were sent to the partition and none was acknowledged, 0 if the last one was.",
             (*_PARTITION, "leader"),
+        ),
+        _gauge(
+            "canary_last_acknowledged_timestamp_seconds",
+            "When the partition last acknowledged a probe; 0: never yet.",
+            _PARTITION,
+            partitions="min",
         ),
         _histogram("canary_produce_latency_seconds", "Time from produce() to the acknowledgement.", _MODE),
         _histogram(
@@ -354,19 +361,7 @@ METRICS: dict[str, Metric] = {
             "canary_epochs_unknown",
             "Of how many that somebody leads epochs or high watermark are not known now; at least 1 while nothing is.",
         ),
-        _gauge("canary_quorum_unknown", "1 while nothing is known of the metadata quorum (watch.quorum)."),
-        _gauge("canary_quorum_leader", "Id of the controller that leads the metadata quorum."),
-        _gauge("canary_quorum_epoch", "Epoch of its election."),
-        _gauge(
-            "canary_quorum_voter_lag",
-            "Entries of the metadata log that a controller does not have.",
-            ("cluster", "node"),
-        ),
-        _gauge(
-            "canary_quorum_voter_behind_seconds",
-            "For how long a controller has not had all entries of the metadata log, by the leader's clock.",
-            ("cluster", "node"),
-        ),
+        *QUORUM_METRICS,
         *MIRROR_METRICS,
         _gauge(
             "canary_api_certificate_expiry_timestamp_seconds",

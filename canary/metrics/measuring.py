@@ -229,6 +229,7 @@ def _gauges(
     leaders = tuple([NO_LEADER if leader is None or leader < 0 else str(leader) for leader in partitions["leader"]])
     waited = [max((log.given_up_ns or now_ns) - log.tried_ns, 0) / 1e9 if log.tried_ns else 0.0 for _, log in logs]
     yield _column("canary_unacknowledged_seconds", waited, leaders)
+    yield _column("canary_last_acknowledged_timestamp_seconds", (log.acked_ns / 1e9 for _, log in logs))
     yield _column("canary_log_start_offset", partitions["start"])
     yield _column("canary_log_end_offset", partitions["end"])
     yield _column("canary_leader_epoch", partitions["leader_epoch"])

@@ -28,6 +28,10 @@ log = structlog.get_logger(__name__)
 SAFE: Mapping[str, object] = {"enable.idempotence": True, "acks": "all"}
 """What makes the promise that is being watched; an operator's properties do not change it (jepsen-redpanda)."""
 
+LIVED_S = 5.0
+"""A client that has lived for so long did not die at once: one that waits in vain for a broker lives for longer. Its
+successor begins without a pause, so that a broker that answers again is met at once."""
+
 S_co = TypeVar("S_co", covariant=True)
 
 
@@ -80,7 +84,7 @@ class Writer(Worker):
 
     def __init__(self, wiring: Wiring[Any], name: str | None = None) -> None:
         super().__init__(name or f"producer-{wiring.mode}")
-        self.pause = Pause()
+        self.pause = Pause(steady_s=LIVED_S)
         self._wiring = wiring
         self._inbox = wiring.inbox
         self._clock = wiring.clock

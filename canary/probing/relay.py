@@ -270,12 +270,12 @@ class Relay(Writer):
         return now
 
     def _after(self) -> None:
-        """A client that had to be closed is followed by a new one, under a new generation."""
+        """A client that had to be closed is followed by a new one, which fences it before anything is written."""
         if self._session.client is not None or self.stopping.is_set():
             return
         self._leave()
-        if self._renew_after_death("its client was closed"):
-            self._book.renew(self._under)
+        self.stopping.wait(self.pause.left_s)
+        self.pause.start()
 
 
 def make(wiring: Wiring[RelaySettings]) -> Relay:

@@ -5,8 +5,9 @@ One thread takes turns through several transactional ids, one for each coordinat
 time, and the next one begins to write when every record of the last is reported: so the order of sequences is the
 order of offsets. What may take its time is a commit: its session settles it in later turns, while others go on.
 
-Whatever an error does not prove is indeterminate; that client is closed, and every session goes on under a new
-generation.
+Whatever an error does not prove is indeterminate, and that client is closed. No transaction begins until its successor
+has initialised the same id: from then on what the closed client wrote is in the log, or never will be. Where that takes
+longer than _FENCE_S, every session goes on under a new generation: its sequences are others.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +28,8 @@ log = structlog.get_logger(__name__)
 _PACE_S = 0.1
 _SAME_TURNS = 101
 """After so many transactions another coordinator's turn is next: what goes round in fewer meets all of them."""
+_FENCE_S = 5.0
+"""How long a closed client's successor may take to initialise its id before the next generation is begun."""
 _LAST_S = 1.5
 """What a stop may cost: the transaction that is open is ended, the commit that is asked for is asked for once more."""
 
@@ -46,8 +49,9 @@ class TransactionalProducer(Writer):
         self._settings = wiring.settings
         self._config_of = config_of
         self._book = Book(wiring, wiring.under)
-        self._closed: str | None = None
-        """Why no transaction may begin before the next generation does."""
+        self._closed: list[Session] = []
+        """Sessions whose clients were closed: until their successors are ready no transaction may begin."""
+        self._closed_at = 0.0
         self._begun = 0
         """How many transactions were begun: the number of the next one."""
         self._cut = len(f"{wiring.cluster.identifier_prefix}-")
@@ -70,7 +74,7 @@ class TransactionalProducer(Writer):
             self._settle()
             self._go_on()
             now = system.monotonic()
-            left = _PACE_S if self._inbox.paused or self._closed is not None else next_at - now
+            left = _PACE_S if self._inbox.paused or self._closed else next_at - now
             if left > 0:
                 self.stopping.wait(min(left, _PACE_S))
                 continue
@@ -157,22 +161,29 @@ class TransactionalProducer(Writer):
                 session.serve(0)
 
     def _after(self, session: Session) -> None:
-        """A client that had to be closed is followed by a new one, under a new generation."""
+        """A client that had to be closed is followed by a new one, before anything else is written."""
         if session.client is None:
-            self._closed = self._closed or f"{session.name} was closed"
+            self._closed.append(session)
+            self._closed_at = system.monotonic()
 
     def _go_on(self) -> None:
-        """Begin the next generation if one is needed and its pause is over; commits are settled meanwhile."""
-        if self._closed is not None and not self.pause.left_s and self._renew_after_death(self._closed):
-            self._closed = None
+        """Go on after clients were closed, when the pause is over; commits are settled meanwhile."""
+        if not self._closed or self.pause.left_s:
+            return
+        if all(map(self._is_ready, self._closed)):
+            self.pause.start()
+        elif system.monotonic() - self._closed_at < _FENCE_S:
+            return
+        elif self._renew_after_death(f"{self._closed[0].name} was closed"):
             self._book.renew(self._under)
+        self._closed.clear()
 
     def _go_on_after(self, before: Renewal) -> None:
         if self._under.tag != before.tag:
             for session in [*self._sessions, self._loner]:
                 session.give_up("the topic is another one")
         if self._under.generation != before.generation:
-            self._closed = None
+            self._closed.clear()
         self._book.renew(self._under)
 
     def end(self) -> None:

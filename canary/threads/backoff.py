@@ -14,6 +14,8 @@ STEADY_S: Final = 60.0
 class Pause:
     """The first start is without a pause; each one in a row after it waits twice as long, up to LONGEST_S.
 
+    What has run for more than ``steady_s`` after its start, and its pause, does not fail in a row.
+
     >>> seconds = iter([0.0, 0.0, 0.0])
     >>> pause = Pause(lambda: next(seconds))
     >>> pause.start()
@@ -21,9 +23,10 @@ class Pause:
     1.0
     """
 
-    def __init__(self, now: Callable[[], float] = system.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = system.monotonic, steady_s: float = STEADY_S) -> None:
         """Begin without a start; ``now`` is a monotonic clock, in s."""
         self._now = now
+        self._steady_s = steady_s
         self._due = now()
         self._pause_s = 0.0
 
@@ -35,12 +38,12 @@ class Pause:
     @property
     def failing(self) -> bool:
         """Whether it was started at least twice in a row, and has not run for long since."""
-        return self._pause_s > FIRST_S and self._now() - self._due <= STEADY_S
+        return self._pause_s > FIRST_S and self._now() - self._due <= self._steady_s
 
     def start(self) -> None:
         """Note a start; it makes the next one wait."""
         now = self._now()
-        pause_s = 0.0 if now - self._due > STEADY_S else self._pause_s
+        pause_s = 0.0 if now - self._due > self._steady_s else self._pause_s
         self._pause_s = min(max(pause_s * 2, FIRST_S), LONGEST_S)
         self._due = now + self._pause_s
 

@@ -7,6 +7,7 @@ that this would take more than a tenth of the time, it is asked less often.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from canary.anomalies.absence import Absences
 from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedPartition
 from canary.threads import system
 from canary.watching.own_topics import ids
@@ -23,19 +24,24 @@ _State = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
 
 
 class OtherTopics:
-    """Remembers the last facts of each topic, and makes facts of what is new. Both clocks are in s."""
+    """Remembers the last facts of each topic, and makes facts of what is new. Both clocks are in s.
+
+    ``known`` are the topics that are remembered from before, as far as they are not probed: one that there is not any
+    more, or that is not watched any more, is gone like any other.
+    """
 
     def __init__(
         self,
         selection: Selection,
+        known: Iterable[str] = (),
         monotonic: Callable[[], float] = system.monotonic,
         cpu: Callable[[], float] = system.cpu_s,
     ) -> None:
         self._selection = selection
         self._monotonic = monotonic
         self._cpu = cpu
-        self._seen: dict[str, _State] = {}
-        self._missing: set[str] = set()
+        self._seen: dict[str, _State] = {name: {} for name in known}
+        self._absences = Absences()
         self._degraded: set[str] = set()
         self._config_due: dict[str, float] = {}
         self._due = 0.0
@@ -44,7 +50,7 @@ class OtherTopics:
 
     def due(self) -> bool:
         """Return whether it is time to ask."""
-        return bool(self._selection) and self._monotonic() >= self._due
+        return bool(self._selection or self._seen) and self._monotonic() >= self._due
 
     def seen(self, metadata: Any, ours: Iterable[str], sample: int, at_ns: int, asked_cpu: float) -> list[Fact]:
         """Return what an answer of list_topics() has that is new; ``asked_cpu`` is thread_time() before it."""
@@ -63,7 +69,8 @@ class OtherTopics:
             if now != before:
                 facts += self._changed(name, before or {}, now, sample, at_ns)
                 self._seen[name] = now
-        facts += self._gone(present, sample, at_ns)
+        if metadata.topics or len(self._seen) < 2:  # else it is from a broker that knows of no topic yet
+            facts += self._gone(present, sample, at_ns)
         self._due = self._monotonic() + _SHARE * (self._cpu() - asked_cpu)
         return facts
 
@@ -85,11 +92,7 @@ class OtherTopics:
 
     def _gone(self, present: Mapping[str, object], sample: int, at_ns: int) -> list[Fact]:
         """Return the topics that two answers in a row did not have: a broker may not have learnt of one yet."""
-        if not present and len(self._seen) > 1:
-            return []  # from a broker that knows of no topic yet
-        absent = self._seen.keys() - present.keys()
-        gone = absent & self._missing
-        self._missing = absent - gone
+        gone = self._absences.gone(self._seen.keys(), present)
         for name in gone:
             del self._seen[name]
             self._degraded.discard(name)
@@ -103,7 +106,7 @@ class OtherTopics:
     def named(self, ours: Iterable[str]) -> list[str]:
         """Return the topics whose offsets are watched, as far as they exist."""
         skip = set(ours)
-        return [name for name in self._selection.names if name not in skip and name in self._seen]
+        return [name for name in self._selection.names if name not in skip and self._seen.get(name)]
 
     def unconfigured(self) -> list[str]:
         """Return topics with replicas out of sync whose min.insync.replicas should be asked for now."""

@@ -51,7 +51,7 @@ class Watcher(Worker):
         interval_s: seconds from the beginning of one round to the next; a round that takes longer is followed at once.
         timeout_s: how long an answer is waited for.
         first_sample: number of the first round, less one; above those of a watcher before.
-        selection: what is watched of topics that the canary does not write to.
+        others: the topics that the canary does not write to; by default none.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Watcher(Worker):
         *,
         timeout_s: float = 2.0,
         first_sample: int = 0,
-        selection: Selection | None = None,
+        others: OtherTopics | None = None,
     ) -> None:
         super().__init__("watcher")
         self._config = dict(config)
@@ -77,7 +77,7 @@ class Watcher(Worker):
         self._gate = Gate()
         self._admin: Any = None
         self._own = OwnTopics()
-        self._others = OtherTopics(selection or Selection())
+        self._others = others or OtherTopics(Selection())
         self._offsets = Offsets()
         self._brokers: dict[int, tuple[str, str | None]] = {}
         self._metadata: Any = None

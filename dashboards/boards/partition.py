@@ -6,6 +6,7 @@ from dashboards.boards.queries import gauge, increase, quantile
 from dashboards.rules.thresholds import SCRUBBED_S, UNSEEN_S
 
 UID = "kafka-durability-partition"
+_ACKNOWLEDGED = "canary_last_acknowledged_timestamp_seconds"
 _PLACE = "topic, partition"
 _READER = "topic, partition, consumer"
 
@@ -37,6 +38,12 @@ def _log() -> Panels:
         outcomes(where),
         trend("Ends that went back", "canary_offset_regressions_total", where, "In each interval.", by=by),
         median_and_worst("Acknowledged within", "canary_produce_latency_seconds", where, by),
+        lines(
+            "Last acknowledgement",
+            describe(_ACKNOWLEDGED, "How long ago; a mode that writes rarely is acknowledged as rarely."),
+            [(f"time() - ({gauge(_ACKNOWLEDGED, where)} > 0)", legend(by))],
+            unit="s",
+        ),
     ]
 
 

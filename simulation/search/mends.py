@@ -254,12 +254,7 @@ TAKEN_OUT: Final = (
         "C5",
         "A mode that was switched off below an open transaction is stalled for ever, and its re-read ends that thread.",
         (
-            Edit(
-                _RULES + "topology/liveness.py",
-                "_reading",
-                "log.listed_ordinal and stable is not None and end is not None and stable < end",
-                "stable is not None and end is not None and stable < end",
-            ),
+            Edit(_RULES + "topology/liveness.py", "_is_probed", "state.probes(topic.name, log.partition)", "True"),
             Edit(_RULES + "log.py", "Log.goal", "if not self.listed_ordinal:\n    return None", "pass"),
             Edit(_RULES + "losses/requests.py", "ask", "if not log.listed_ordinal:\n    continue", "pass"),
         ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from canary import facts as f
+from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed, State
 from canary.metrics import measured
 from tests.support.bench import PRODUCER, TOPIC, Bench
@@ -65,6 +68,20 @@ def test_a_partition_is_without_writes_from_the_first_probe_that_it_does_not_ack
     assert waited(bench) == {(TOPIC, "0", "1"): 0}
 
 
+def test_when_a_partition_last_acknowledged_a_probe_is_known_however_long_nothing_is_sent() -> None:
+    bench = Bench()
+    name = "canary_last_acknowledged_timestamp_seconds"
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): 0}
+    bench.write(3)
+    acked_s = (bench.now_ns - 1_000_000) / 1e9
+    bench.now_ns += 100 * 10**9
+    (lost,) = bench.send()
+    bench.fold(f.Indeterminate(bench.now_ns, TOPIC, 0, PRODUCER, 1, lost, "_MSG_TIMED_OUT"))
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): acked_s}
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    assert series(bench.tracker.state, name) == {(TOPIC, "0"): acked_s}
+
+
 def test_it_counts_from_the_last_acknowledgement_where_later_probes_are_still_under_way() -> None:
     """A writer whose probes get no answer sends no more: it waits for those that it has sent."""
     bench = Bench()
@@ -96,7 +113,7 @@ def test_it_does_not_count_while_nothing_is_asked_of_the_partition() -> None:
     assert waited(bench)[TOPIC, "0", "1"] >= 229
 
 
-def test_a_partition_without_a_leader_and_a_process_that_has_sent_nothing_yet() -> None:
+def test_a_partition_without_a_leader_waits_on_under_the_next_process_unless_that_does_not_probe_it() -> None:
     bench = Bench()
     bench.send()
     bench.now_ns += 30 * 10**9
@@ -104,8 +121,19 @@ def test_a_partition_without_a_leader_and_a_process_that_has_sent_nothing_yet() 
     ((labels, seconds),) = waited(bench).items()
     assert labels == (TOPIC, "0", "none")
     assert seconds >= 30
+    stopped_ns, bench.now_ns = bench.now_ns, bench.now_ns + 3600 * 10**9
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test", remembered_ns=stopped_ns))
+    bench.now_ns += 3600 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert waited(bench) == {labels: pytest.approx(seconds, abs=0.1)}, "nothing was sent meanwhile"
+    bench.sequence, bench.generation = 0, 2
+    bench.send()
+    bench.now_ns += 20 * 10**9
+    bench.fold(f.Tick(bench.now_ns))
+    assert waited(bench)[labels] > seconds + 3600 + 19
+    bench.tracker.state.probed[TOPIC].share = [1, 2]
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
-    assert set(waited(bench).values()) == {0}
+    assert waited(bench) == {labels: 0}
 
 
 def test_a_zombie_that_is_not_acknowledged_is_as_it_should_be() -> None:

@@ -267,7 +267,7 @@ OUTSIDE: Final[list[Mutation]] = [
     *mutations(
         "canary/threads/backoff.py",
         (("tests/threads/test_backoff.py",),),
-        ("Pause.start", "now - self._due > STEADY_S", "now - self._due > 0"),
+        ("Pause.start", "now - self._due > self._steady_s", "now - self._due > 0"),
         ("Pauses.may_start", "if pause.left_s:\n    return False", "pass"),
         (
             "Pause.start",
@@ -281,10 +281,14 @@ OUTSIDE: Final[list[Mutation]] = [
         ),
         (
             "Pause.failing",
-            "self._pause_s > FIRST_S and self._now() - self._due <= STEADY_S",
-            "self._now() - self._due <= STEADY_S",
+            "self._pause_s > FIRST_S and self._now() - self._due <= self._steady_s",
+            "self._now() - self._due <= self._steady_s",
         ),
-        ("Pause.failing", "self._pause_s > FIRST_S and self._now() - self._due <= STEADY_S", "self._pause_s > FIRST_S"),
+        (
+            "Pause.failing",
+            "self._pause_s > FIRST_S and self._now() - self._due <= self._steady_s",
+            "self._pause_s > FIRST_S",
+        ),
     ),
     *mutations(
         "canary/runner/publishing/inbox.py",

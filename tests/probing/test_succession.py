@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from canary.kafka import opening
 from canary.probing import fencing, idempotent, relay, transactional
-from canary.probing.base import Renewal
+from canary.probing.base import LIVED_S, Renewal
 from canary.probing.idempotent import IdempotentProducer
+from canary.probing.transactional import TransactionalProducer
+from canary.threads import system
 from canary.threads.backoff import Pause
 from tests.support.recording import Recording
 from tests.support.wiring import TAG, wired
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 UNDER = Renewal(1, TAG, [0])
 PAUSES = [1, 2, 4, 8, 16, 32, 60, 60]
@@ -35,7 +34,7 @@ class Time:
     def govern(self, part: Any) -> Any:
         self.part = part
         part.stopping.wait = self.wait
-        part.pause = Pause(lambda: self.now)
+        part.pause = Pause(lambda: self.now, steady_s=LIVED_S)
         return part
 
     def wait(self, seconds: float) -> bool:
@@ -130,28 +129,102 @@ def test_a_producer_that_is_stopped_while_it_waits_for_its_next_generation_ends_
     assert time.renewals == []
 
 
-MADE: dict[str, Callable[[Any], Any]] = {
-    "transactional": lambda wiring: transactional.TransactionalProducer(lambda _: {}, wiring),
-    "fencing": lambda wiring: fencing.FencingProbe({}, wiring),
-    "relay": lambda wiring: relay.Relay({}, {}, "s", wiring),
-}
-
-
-@pytest.mark.parametrize("mode", MADE)
-def test_transactional_clients_that_are_closed_at_once_begin_few_generations(
-    mode: str, time: Time, monkeypatch: pytest.MonkeyPatch
+def test_a_fencing_probe_whose_clients_are_closed_at_once_begins_few_generations(
+    time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (transactional, fencing, relay):
-        monkeypatch.setattr(module, "Session", DeadSession)
-    part = time.govern(MADE[mode](wired(Recording(), mode, interval=0.001, under=UNDER, renew=time.renew)))
-    if mode == "relay":  # which begins one only when it is given something
-        while not part.stopping.is_set():
-            part._session.begin()
-            part._after()
-    else:
-        part.run()
+    monkeypatch.setattr(fencing, "Session", DeadSession)
+    wiring = wired(Recording(), "fencing", interval=0.001, under=UNDER, renew=time.renew)
+    time.govern(fencing.FencingProbe({}, wiring)).run()
     assert len(time.pauses) == len(PAUSES)
     assert all(waited >= pause for waited, pause in zip(time.pauses, PAUSES, strict=True))
+
+
+def test_a_relay_whose_clients_are_closed_at_once_begins_more_and_more_rarely_under_its_generation(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "Session", DeadSession)
+    part = time.govern(relay.Relay({}, {}, "s", wired(Recording(), "relay", under=UNDER)))
+    while not part.stopping.is_set():
+        time.renew("")
+        part._session.begin()
+        part._after()
+    assert time.pauses == [0, *PAUSES[:-1]]
+
+
+class Unanswered(DeadSession):
+    """Begins transactions, of which nothing is reported for ``lasts_s``; the client is closed with each of them."""
+
+    time: Time
+    lasts_s = 9.0
+    comes_back = True
+
+    @property
+    def ready(self) -> bool:
+        self.client = self
+        return self.comes_back
+
+    def prepare(self, _timeout: float) -> bool:
+        return False
+
+    def begin(self) -> bool:
+        self.time.renew("")
+        return True
+
+    def send(self, *_: object) -> None:
+        """Take them."""
+
+    def deliver(self, *_: object) -> bool:
+        self.time.now += self.lasts_s
+        return False
+
+    def abort(self, _why: str) -> None:
+        self.client = None
+
+
+def transactions(time: Time, monkeypatch: pytest.MonkeyPatch, lasts_s: float) -> TransactionalProducer:
+    """Let transactions be given up one after the other; ``time.renewals`` is when each of them begins."""
+    monkeypatch.setattr(Unanswered, "time", time, raising=False)
+    monkeypatch.setattr(Unanswered, "lasts_s", lasts_s)
+    monkeypatch.setattr(transactional, "Session", Unanswered)
+    wiring = wired(Recording(), "transactional", interval=0.001, under=UNDER)  # nobody may ask for a generation
+    part: TransactionalProducer = time.govern(TransactionalProducer(lambda _: {}, wiring))
+    part.run()
+    return part
+
+
+def test_what_a_broker_does_not_answer_is_tried_again_without_a_pause_and_under_its_generation(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a partition that answers again is met at once, and a long outage leaves no generation behind."""
+    transactions(time, monkeypatch, 9.0)
+    assert [pause - 9 for pause in time.pauses] == [0] * len(PAUSES)
+
+
+def test_transactions_that_are_refused_at_once_are_tried_more_and_more_rarely(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions(time, monkeypatch, 0.0)
+    pauses = [later - sooner for sooner, later in itertools.pairwise(time.renewals)]
+    assert pauses == pytest.approx([0, *PAUSES[:-1]], abs=1)
+
+
+def test_a_closed_client_whose_successor_is_not_ready_in_time_ends_the_generation(
+    time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactional, "Session", Unanswered)
+    monkeypatch.setattr(Unanswered, "comes_back", False)
+    monkeypatch.setattr(system, "monotonic", lambda: time.now)
+    part = time.govern(TransactionalProducer(lambda _: {}, wired(Recording(), "transactional", renew=time.renew)))
+    session = part._session("one")
+    session.client = None
+    part._after(session)
+    for _ in range(49):
+        part._go_on()
+        time.now += 0.1
+    assert time.renewals == []
+    time.now += 0.2
+    part._go_on()
+    assert (len(time.renewals), part._closed, part._book.under.generation) == (1, [], 2)
 
 
 def test_an_order_of_an_earlier_generation_than_the_writers_own_came_too_late(

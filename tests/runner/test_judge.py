@@ -242,9 +242,9 @@ def test_what_was_found_goes_to_the_flusher_and_only_what_is_to_be_done_to_the_r
     judge._judge([refused()])
     assert [violation.kind for violation in bench.flushed.said] == ["blind"]
     later = SteadyClock().now_ns() + 10**12
-    judge._judge(
-        [f.BrokerSeen(later, 1, 1, "here", None), f.WatchAsked(later, 1), f.ClusterSeen(later, 1, "c", "1", 1)]
-    )
+    judge._judge([f.BrokerSeen(later, 1, 1, "here", None), f.WatchAsked(later, 1)])
+    assert bench.flushed.over == []
+    judge._judge([f.ClusterSeen(later, 1, "c", "1", 1), f.WatchAsked(later, 2)])
     judge._judge([f.Tick(later)])
     assert [violation.kind for violation in bench.flushed.over] == ["blind"]
     assert [(change.subject, change.detail) for change in bench.flushed.changes] == [("broker", "here")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.state import Probed
 from simulation.histories.retelling import one_by_one
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Bench:
     """From one round of watching to the next."""
 
     def __post_init__(self) -> None:
+        self.tracker.state.probed.setdefault(TOPIC, Probed([], [0]))
         self.begin()
 
     def begin(self) -> None:

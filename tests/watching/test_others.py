@@ -100,3 +100,12 @@ def test_a_round_of_ten_thousand_partitions_costs_little_and_stores_changes_only
         assert len(spans) == 10_001
         assert {span.leader_epoch for span in spans if span.topic == "topic-0"} == {1}
         assert len(a_round.tracker.dump()) < 4_000_000, "bytes of a snapshot"
+
+
+def test_a_topic_that_is_remembered_and_that_there_is_not_any_more_is_gone() -> None:
+    """It was deleted, or is not watched any more, while no watcher looked."""
+    others = OtherTopics(Selection([]), ["old", "ours"])
+    assert others.due()
+    found = [one for n in range(3) for one in told(others, metadata({"another": 1}), n)]
+    assert found == [WatchedGone(1, 1, "old"), WatchedGone(1, 1, "ours")]
+    assert not others.due()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from canary.anomalies.absence import Absences
 from canary.anomalies.groups.ends import Ends
 from canary.anomalies.groups.place import Event, PlaceState, State
 from canary.anomalies.groups.sample import Log, Place, Round, Told
@@ -82,6 +83,7 @@ class Groups:
         self._ends: dict[Place, Ends] = {}
         self._logs: Mapping[Place, Log] = {}
         self._ids: dict[str, str | None] = {}
+        self._absences = Absences()
         self._now_ns = 0
 
     def fold(self, told: Round) -> tuple[list[Violation], list[Violation]]:
@@ -136,7 +138,7 @@ class Groups:
             if topic_id is not None and before is not None and before != topic_id:
                 self._forget(topic)
             self._ids[topic] = topic_id or before
-        for topic in self._ids.keys() - told.topics.keys():
+        for topic in self._absences.gone(self._ids.keys(), told.topics):
             self._forget(topic)
             del self._ids[topic]
 

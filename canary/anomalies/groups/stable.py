@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from canary.anomalies.absence import Absences
 from canary.anomalies.groups.sample import Log, Place
 from canary.anomalies.violation import Violation
 
@@ -66,16 +67,18 @@ class Stable:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
         self._still: dict[Place, _Still] = {}
+        self._absences = Absences()
 
     def fold(
         self, logs: Mapping[Place, Log], topics: Collection[str], at_ns: int, limit_s: float
     ) -> tuple[list[Place], list[Violation]]:
         """Take the logs that a round was told of; return where a transaction hangs, and conditions that ended.
 
-        A log that was not told of keeps its state while its topic is one of ``topics``, which exist; time in which
-        nothing is told counts for nothing.
+        A log that was not told of keeps its state while its topic is one of ``topics``, which exist, twice in a row;
+        time in which nothing is told counts for nothing.
         """
-        gone = {place: still for place, still in self._still.items() if place[0] not in topics}
+        names = self._absences.gone({topic for topic, _ in self._still}, topics)
+        gone = {place: still for place, still in self._still.items() if place[0] in names}
         over = [self._ended(place, still, at_ns) for place, still in gone.items() if still.said_ns]
         for place in gone:
             del self._still[place]

@@ -283,6 +283,8 @@ class Log:
     """An advance of the start over promises; waits until the retention in force is known."""
     changes: list[dict[str, Any]] = field(default_factory=list)
     """The last changes of leader, epoch and ISR: evidence."""
+    acked_ns: int = 0
+    """When it last acknowledged a probe."""
     tried_ns: int = 0
     """Since when a probe is under way and none was acknowledged; 0 if the last ones were."""
     given_up_ns: int = 0

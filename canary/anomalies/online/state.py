@@ -26,6 +26,8 @@ class Stall:
     said: Violation | None = None
     watched_ns: int = 0
     """For how long it was watched standing."""
+    readers: list[str] = field(default_factory=list)
+    """The consumers that have stood there."""
 
 
 @dataclass(slots=True)
@@ -114,6 +116,10 @@ class Probed:
 
     modes: list[str]
     partitions: list[int]
+    readers: list[str] = field(default_factory=list)
+    """Its consumers that the settings add to those of both isolation levels."""
+    share: list[int] = field(default_factory=lambda: [0, 1])
+    """[index, of]: the runner's partitions are those whose number leaves this rest."""
 
 
 @dataclass(slots=True)
@@ -147,6 +153,8 @@ class State:
     """For how long questions have had no answer."""
     looked_ns: int = 0
     """When a question was last answered or timed out."""
+    answered_ns: int = 0
+    """When this process was last given an answer."""
     probed: dict[str, Probed] = field(default_factory=dict)
     """By topic: what this process probes. Its metrics' series exist from the start."""
     brokers: list[int] = field(default_factory=list)
@@ -176,6 +184,11 @@ class State:
     """The last client errors: evidence."""
     topology: Topology = field(default_factory=Topology)
     watch_error: str | None = None
+
+    def probes(self, topic: str, partition: int) -> bool:
+        """Say whether the settings want a partition probed, by this runner."""
+        probed = self.probed.get(topic)
+        return probed is not None and partition % probed.share[1] == probed.share[0]
 
     def log(self, topic: str, partition: int) -> Log | None:
         """Return the log of a partition that is probed, None of any other."""

@@ -16,7 +16,7 @@ from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
 from canary.runner.cluster.connection import Connection, NoAnswerError
 from canary.runner.cluster.identities import Identities
-from canary.runner.cluster.memory import Predecessors
+from canary.runner.cluster.memory import Memory, Predecessors
 from canary.runner.cluster.readers import readings
 from canary.runner.cluster.workloads import TopicProbes
 from canary.runner.context import ClusterContext
@@ -28,7 +28,7 @@ from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
 from canary.watching.broker_statistics import observed
-from canary.watching.groups.group_watcher import Report
+from canary.watching.other_topics import OtherTopics
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
 from storage.store import StoreError
@@ -46,9 +46,8 @@ class ClusterClients:
 
     Args:
         supervisor: starts the parts, and starts them again.
-        installation: the store's, which is in the tag of our records.
+        remembered: what the start knows: the store's installation, which is in the tag of our records, for example.
         published: returns the last view.
-        report: takes what is found besides the probes.
         first_samples: the number of the first sample of each watcher, each above those of the watcher before.
         sending: False to read again only what was promised before, and to send nothing.
     """
@@ -59,19 +58,18 @@ class ClusterClients:
         connection: Connection,
         supervisor: Supervisor,
         *,
-        installation: str,
+        remembered: Memory,
         published: Callable[[], Published],
-        report: Report,
         first_samples: Iterator[int],
         sending: bool,
     ) -> None:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
-        self.besides = Besides(context, report)
+        self.besides = Besides(context, remembered.flusher.report)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor
-        self._installation = installation
+        self._remembered = remembered
         self._published = published
         self._first_samples = first_samples
         self._sending = sending
@@ -103,7 +101,7 @@ class ClusterClients:
 
     def open(self, cluster_id: str, predecessors: Predecessors) -> bool:
         """Find or create each mode's topic, and start what reads and watches; False when stopped before."""
-        cluster, home = self._context.cluster, (self._installation, cluster_id)
+        cluster, home = self._context.cluster, (self._remembered.installation, cluster_id)
         for mode in cluster.modes.enabled():
             topic = cluster.topic_of(mode)
             if topic not in self.probes:
@@ -207,7 +205,10 @@ class ClusterClients:
             self._context.clock,
             self._context.settings.runner.watch_interval,
             first_sample=next(self._first_samples),
-            selection=Selection((*watch.topics, *watch.epochs), watch.offsets),
+            others=OtherTopics(
+                Selection((*watch.topics, *watch.epochs), watch.offsets),
+                self._remembered.tracker.state.topology.topics.keys() - self.probes.keys(),
+            ),
         )
 
     @staticmethod

@@ -198,9 +198,8 @@ class ClusterRunner(Worker):
             self._context,
             self._connection,
             self._supervisor,
-            installation=remembered.installation,
+            remembered=remembered,
             published=lambda: judge.published,
-            report=remembered.flusher.report,
             first_samples=self._first_samples,
             sending=self._sending,
         )

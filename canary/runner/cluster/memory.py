@@ -13,6 +13,7 @@ from canary.anomalies.online.topology.timeline import everything
 from canary.facts import MemoryLost
 from canary.metrics.published import loads
 from canary.runner.cluster.connection import Connection
+from canary.runner.cluster.readers import racks_of
 from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
@@ -125,13 +126,18 @@ def _configured(tracker: Tracker, cluster: ClusterSettings) -> Tracker:
 
 
 def probed(cluster: ClusterSettings) -> dict[str, Probed]:
-    """Return by topic the partitions that the settings want probed, and the modes that write there."""
+    """Return by topic what the settings want probed: the partitions, the modes that write there, and more readers."""
     found: dict[str, Probed] = {}
     for mode in cluster.modes.enabled():
         topic = cluster.topic_of(mode)
-        known = found.setdefault(topic, Probed([], list(cluster.share_of(topic).mine(cluster.topic.partitions))))
+        share = cluster.share_of(topic)
+        known = found.setdefault(
+            topic, Probed([], list(share.mine(cluster.topic.partitions)), share=[share.index, share.of])
+        )
         if WORKLOADS[mode].topic != "none":
             known.modes.append(mode)
+    if cluster.topic.name in found:
+        found[cluster.topic.name].readers = list(racks_of(cluster))
     return found
 
 

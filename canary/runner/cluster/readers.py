@@ -58,13 +58,18 @@ def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading,
     wanted = cluster.readers
     if topic != cluster.topic.name:
         return both
-    racks = [Reading(f"rack-{rack}", "read_committed", {"client.rack": rack}) for rack in dict.fromkeys(wanted.racks)]
+    racks = [Reading(name, "read_committed", {"client.rack": rack}) for name, rack in racks_of(cluster).items()]
     brokers = _addresses(admin) if wanted.each_broker else {}
     each = [
         Reading(f"broker-{broker}", "read_committed", {"bootstrap.servers": address})
         for broker, address in sorted(brokers.items())
     ]
     return (*both, *racks, *each)
+
+
+def racks_of(cluster: ClusterSettings) -> dict[str, str]:
+    """Return by name the rack of each tail consumer that the settings add for one."""
+    return {f"rack-{rack}": rack for rack in cluster.readers.racks}
 
 
 def _addresses(admin: Any) -> dict[int, str]:

@@ -197,6 +197,11 @@ def test_a_group_that_cannot_be_seen_does_not_end_what_was_said_of_it(world: Wor
     world.told = before
     world.topics = False
     world.round(1)
+    world.topics = True
+    world.round(1)
+    assert world.ended == [], "one broker may not know of the topic yet"
+    world.topics = False
+    world.round(2)
     assert len(world.ended) == 1
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from canary import facts as f
 from tests.anomalies.online.test_topology import Cluster, cluster, listed
 
@@ -97,12 +99,67 @@ def test_a_condition_is_one_violation_though_the_topics_id_was_told_only_after_i
     assert c.open == {}
 
 
-def test_what_held_when_the_canary_stopped_and_is_not_watched_any_more_is_ended() -> None:
+@pytest.mark.parametrize("topic", ["probes", "orders"])
+def test_what_held_when_the_canary_stopped_holds_until_a_leader_is_seen(topic: str) -> None:
+    c = cluster()
+    offline(c, topic, 0)
+    c.rounds(6)
+    (first,) = c.open
+    said_ns = c.open[first].at_ns
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.rounds(400)  # of which none names the partition
+    assert [(key, one.at_ns) for key, one in c.open.items()] == [(first, said_ns)], "nor is it said again"
+    c.told.pop((topic, 0))
+    c.round()
+    assert list(c.open) == [first]
+    c.set(topic, 0, 1, "1,2,3")
+    c.round()
+    assert c.open == {}
+
+
+@pytest.mark.parametrize("topic", ["probes", "orders"])
+def test_what_held_when_the_canary_stopped_and_is_not_watched_any_more_is_ended(topic: str) -> None:
     """A mode was switched off while its partition had no leader."""
     c = cluster()
-    offline(c, "probes", 0)
+    offline(c, topic, 0)
     c.rounds(6)
-    assert [one.kind for one in c.open.values()] == [OFFLINE]
     c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
-    c.rounds(2)
+    c.fold(f.WatchedGone(c.now_ns, c.sample, topic))
     assert c.open == {}
+
+
+def test_a_place_that_is_not_seen_since_the_start_is_not_without_a_leader() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1,2")
+    c.rounds(6)
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.rounds(6)
+    offline(c, "probes", 0)
+    c.rounds(5)
+    assert c.said == []
+    c.round()
+    assert c.said == [(OFFLINE, "probes", 0)]
+
+
+def test_those_that_are_too_many_are_said_until_one_of_them_is_seen_with_a_leader() -> None:
+    c = cluster()
+    offline(c, "many", *range(103))
+    c.rounds(6)
+    before = list(c.open)
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    c.rounds(3)
+    assert list(c.open) == before
+    c.told.clear()
+    for number in range(103):
+        c.set("many", number, 1, "1,2,3")
+    c.round()
+    assert c.open == {}
+
+
+def test_what_was_not_said_yet_is_no_condition_that_a_store_could_know() -> None:
+    c = cluster()
+    offline(c, "probes", 0)
+    c.rounds(5)
+    assert c.tracker.conditions() == []
+    c.round()
+    assert [one.key("t") for one in c.tracker.conditions()] == list(c.open)

@@ -47,7 +47,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
                 after = passed_over(topic, log, held)
                 make_certain(log, key, held, [part for a, b in before for part in after.without(a, b)])
             _ask_again(scope, log)
-            log.tried_ns = 0
+            _wait_on(log, fact, probed=state.probes(topic.name, log.partition))
             retention.clock_seen(log, fact.at_ns)
         for stream in topic.streams:
             _end_stream(scope, topic, stream)
@@ -74,6 +74,16 @@ def _end_stream(scope: Scope, topic: Topic, stream: Stream) -> None:
             stream.indeterminate.add(a, b)
         stream.open.remove(0, stream.next_sequence)
     forget_sent_times(stream)
+
+
+def _wait_on(log: Log, fact: f.RunnerStarted, *, probed: bool) -> None:
+    """What waited for an acknowledgement waits on, if it is probed, without the time in which no process ran."""
+    if not probed or not log.tried_ns:
+        log.tried_ns = log.given_up_ns = 0
+        return
+    stopped_ns = fact.remembered_ns or fact.at_ns
+    away_ns = fact.at_ns - stopped_ns
+    log.tried_ns, log.given_up_ns = log.tried_ns + away_ns, (log.given_up_ns or stopped_ns) + away_ns
 
 
 def _ask_again(scope: Scope, log: Log) -> None:

@@ -77,6 +77,7 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
+    log.acked_ns = run[-1].at_ns
     log.tried_ns = first.at_ns if stream.open and stream.mode not in FENCED else 0  # the writer may send no more
     if first.offset is None:
         if not in_transaction:

@@ -1,4 +1,8 @@
-"""Conditions: violations that hold for a while, each reported after its set time and ended when it is over."""
+"""Conditions: violations that hold for a while, each reported after its set time and ended when it is over.
+
+One is over when the partition was seen since the start without it, or is gone. A place that no answer has named since
+the start (UNKNOWN_LEADER) keeps its conditions, and they are not reported again meanwhile.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -34,8 +38,14 @@ def judge(scope: Scope, extent: str) -> None:
             holding.add(key)
             if key not in top.conditions:
                 top.conditions[key] = Condition("", extent, now, place.at_ns)
-    end_all(scope, lambda key: key not in holding and key[2] != OTHERS, extent)
+    end_all(scope, lambda key: key not in holding and key[2] != OTHERS and _is_seen(top, key), extent)
     _report_due(scope, extent, now)
+
+
+def _is_seen(top: Topology, key: Key) -> bool:
+    known = top.topics.get(key[1])
+    place = known.partitions.get(key[2]) if known is not None else None
+    return place is None or place.leader != UNKNOWN_LEADER
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:
@@ -74,8 +84,13 @@ def _report_due(scope: Scope, extent: str, now: int) -> None:
     top = scope.state.topology
     due: dict[str, list[Key]] = {}
     said: dict[str, int] = {}
+    unseen: set[str] = set()
     for key, condition in top.conditions.items():
         if condition.extent != extent or key[2] == OTHERS:
+            continue
+        if not _is_seen(top, key):
+            unseen.add(key[0])
+            said[key[0]] = said.get(key[0], 0) + (condition.said_ns is not None)
             continue
         if condition.said_ns is None:
             ripe = now - condition.watched_ns >= _limit_ns(top, key)
@@ -94,7 +109,7 @@ def _report_due(scope: Scope, extent: str, now: int) -> None:
                 continue
             room -= fresh
             _report(scope, key)
-        if extent == "all":
+        if extent == "all" and (over or kind not in unseen):
             _report_others(scope, kind, over)
 
 

@@ -2,18 +2,22 @@
 
 A consumer that polls nothing while its log grows, a last stable offset that does not move, probes without an
 acknowledgement: none of these is a loss, and all of them look like health (jepsen-redpanda, "a jar of applesauce").
-Each is a condition ``stalled``: reported after LIMIT_NS with its age and what it waits for, ended when it is over.
-So are ``blind`` (the cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
+Each is a condition ``stalled``, reported after LIMIT_NS with its age and what it waits for. So are ``blind`` (the
+cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
+
+A condition ends by a success at its place, or with its place (``_is_over``). That nothing waits is no success: probes
+that were given up wait for nothing, and a client that asks nothing is refused nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
 from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.state import Stall, Topic
-from canary.anomalies.online.stream import sent_time
+from canary.anomalies.online.state import Stall, State, Topic
 
 LIMIT_NS = 60 * 10**9
 """Without progress for so long a reader, or a producer, is stalled."""
@@ -21,11 +25,12 @@ _ROUND_NS = 3 * 10**9
 """Time between two rounds counts at most so long as watched (a suspended machine, say)."""
 SKEW_NS = 10 * 10**9
 """Clocks that are further apart than that disagree."""
-_KEPT_NS = 90 * 10**9
-"""Not reported again for so long, a condition is over: clients report a refusal, or a wrong clock, at least each half
-minute, and probed partitions are looked at each second."""
+_QUIET_NS = 90 * 10**9
+"""A refusal is over no sooner than so long after the last one: what is refused is tried at least each half minute, and
+until then other questions are answered."""
 _BLIND = "blind"
-_CLOCK = "clock/"
+_CLOCK, _PRODUCER, _AT = "clock", "producer", "at"
+"""The kinds of places that stand, by which their keys begin: KIND/topic/partition, and of _AT an offset."""
 SILENT_NS = 45 * 10**9
 """Without any answer for so long the cluster is silent: longer than a change of controller takes."""
 _QUESTION_NS = 10 * 10**9
@@ -46,42 +51,101 @@ REFUSALS = (
 _CODE = re.compile(r"(?:KafkaError\{code=)?([A-Z_]+)")
 """The name of an error at the beginning of its text."""
 
-Standstill = tuple[str, int | None, int, str]
-"""What makes no progress: its key, since when (None: first look), its offset or -1, what it waits for."""
+
+class _Standstill(NamedTuple):
+    """What makes no progress in a log: since when (None: first look) and until when it was tried (None: now)."""
+
+    key: str
+    why: Callable[[], str]
+    since_ns: int | None = None
+    until_ns: int | None = None
+    offset: int | None = None
+    reader: str | None = None
 
 
 def judge(scope: Scope) -> None:
     """Look at everything that should move; called once a round of watching."""
     state = scope.state
-    standing: set[str] = set()
-    for topic in state.topics.values():
-        if topic.gone_since_ns is None:
-            found = [(log, stands) for log in topic.logs.values() for stands in _reading(topic, log)]
-            for log, (key, since_ns, offset, why) in [*found, *_writing(topic)]:
-                standing.add(key)
-                _count_stall(scope, key, topic, log, since_ns, offset, why)
     for key, stall in list(state.stalls.items()):
-        kept = key == _BLIND or key.startswith(_CLOCK) or (key not in standing and _unanswered(scope, stall))
-        over = state.now_ns - stall.last_ns > _KEPT_NS if kept else key not in standing
-        if key == _BLIND and state.silent_ns >= SILENT_NS:
-            continue
-        if over:
-            del state.stalls[key]
-            if stall.said is not None:
-                scope.found.ended.append(stall.said)
+        if _is_over(state, key, stall):
+            _end(scope, key)
+    for topic, log in _probed(state):
+        for one in _standing(topic, log):
+            _count_stall(scope, topic, log, one)
 
 
-def _reading(topic: Topic, log: Log) -> Iterator[Standstill]:
+def _is_over(state: State, key: str, stall: Stall) -> bool:
+    """Say whether a condition is over: by a success since it began, or because its place is not probed any more."""
+    kind, *place = key.split("/")
+    if kind == _BLIND:
+        return _sees_again(state, stall.last_ns)
+    topic = state.topics.get(place[0])
+    log = topic.logs.get(int(place[1])) if topic is not None else None
+    if topic is None or log is None or not _is_probed(state, topic, log):
+        return True
+    if stall.said is not None and stall.said.topic_id in topic.dead_ids:
+        return True
+    if kind == _AT:
+        awaited = set(stall.readers).intersection(state.probed[topic.name].readers) - log.readers.keys()
+        return log.listed_ordinal > 0 and not awaited and all(one.key != key for one in _reading(topic, log))
+    return kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK (``clocks``)
+
+
+def _sees_again(state: State, refused_ns: int) -> bool:
+    """Say whether, since it was refused, the cluster has answered, and has taken and given all that was tried."""
+    if state.silent_ns >= SILENT_NS or state.answered_ns <= refused_ns or state.now_ns - refused_ns <= _QUIET_NS:
+        return False
+    standing = (one.since_ns for topic, log in _probed(state) for one in _standing(topic, log))
+    return not any(since_ns is not None and since_ns <= refused_ns for since_ns in standing)
+
+
+def _end(scope: Scope, key: str) -> None:
+    stall = scope.state.stalls.pop(key)
+    if stall.said is not None:
+        scope.found.ended.append(stall.said)
+
+
+def _is_probed(state: State, topic: Topic, log: Log) -> bool:
+    """Say whether the settings want the partition probed, and its topic exists."""
+    return topic.gone_since_ns is None and state.probes(topic.name, log.partition)
+
+
+def _probed(state: State) -> Iterator[tuple[Topic, Log]]:
+    for topic in state.topics.values():
+        yield from ((topic, log) for log in topic.logs.values() if _is_probed(state, topic, log))
+
+
+def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
+    """Yield what makes no progress, or has made none since the last probe was sent, just now."""
+    yield from _reading(topic, log)
+    if log.tried_ns:
+        key = _producing(topic, log)
+        yield _Standstill(key, partial(_unacknowledged, topic, log), log.tried_ns, log.given_up_ns or None)
+
+
+def _reading(topic: Topic, log: Log) -> Iterator[_Standstill]:
     """Yield the last stable offset that does not move, and consumers that do not."""
     stable, end = log.stable, log.end
-    if log.listed_ordinal and stable is not None and end is not None and stable < end:
+    if stable is not None and end is not None and stable < end:
         why = f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"
-        yield _standing_at(topic, log, stable), None, stable, why
+        yield _Standstill(_standing_at(topic, log, stable), lambda: why, offset=stable)
     for name, reader in log.readers.items():
         at, goal = reader.position, log.goal(reader)
         if goal is not None and at < goal:
-            why = f"{name} stands at {at} and may read up to {goal}: its leader ({log.leader}) gives it nothing"
-            yield _standing_at(topic, log, at), reader.moved_at_ns, at, why
+            words = partial("{} stands at {} and may read up to {}: its leader ({}) gives it nothing".format, name)
+            said = partial(words, at, goal, log.leader)
+            yield _Standstill(_standing_at(topic, log, at), said, reader.moved_at_ns, offset=at, reader=name)
+
+
+def _unacknowledged(topic: Topic, log: Log) -> str:
+    """Say what of a partition has no acknowledgement."""
+    led = f"leader {log.leader}, in sync {log.isr}"
+    for stream in topic.streams:
+        first = stream.open.first() if stream.live and stream.partition == log.partition else None
+        if first is not None:
+            waiting = f"{stream.open.total} probes of the mode {stream.mode} wait for an acknowledgement"
+            return f"{waiting}, from sequence {first} on: {led}"
+    return f"no probe was acknowledged, and the last one was given up: {led}"
 
 
 def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
@@ -111,46 +175,43 @@ def _open_at(log: Log) -> int | None:
     return log.stable if is_open else None
 
 
+def _producing(topic: Topic, log: Log) -> str:
+    return f"{_PRODUCER}/{topic.name}/{log.partition}"
+
+
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
-    return f"at/{topic.name}/{log.partition}/{offset}"
+    return f"{_AT}/{topic.name}/{log.partition}/{offset}"
 
 
-def _writing(topic: Topic) -> Iterator[tuple[Log, Standstill]]:
-    """Yield producers whose oldest probe has no acknowledgement."""
-    partitions: set[int] = set()
-    for stream in topic.streams:
-        first = stream.open.first() if stream.live and stream.open else None
-        sent_ns = sent_time(stream, first) if first is not None else None
-        log = topic.logs.get(stream.partition)
-        if sent_ns is not None and first is not None and log is not None and stream.partition not in partitions:
-            partitions.add(stream.partition)
-            why = (
-                f"{stream.open.total} probes of the mode {stream.mode} wait for an acknowledgement, from "
-                f"sequence {first} on: leader {log.leader}, in sync {log.isr}"
-            )
-            yield log, (f"producer/{topic.name}/{stream.partition}/{stream.tag}/{first}", sent_ns, -1, why)
-
-
-def _unanswered(scope: Scope, stall: Stall) -> bool:
-    """Say whether its partition has not answered since the runner's start: too early, or no longer probed."""
-    log = scope.state.log(stall.said.topic, stall.said.partition or 0) if stall.said is not None else None
-    return log is not None and not log.listed_ordinal
-
-
-def _count_stall(scope: Scope, key: str, topic: Topic, log: Log, since_ns: int | None, offset: int, why: str) -> None:
-    """Count how long there is no progress; one place is one violation, with the first reason found."""
+def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None:
+    """Count how long there is no progress; one partition is one violation, with the first reason found."""
     state = scope.state
-    stall = state.stalls.setdefault(key, Stall(state.now_ns if since_ns is None else since_ns, state.now_ns))
+    since_ns = state.now_ns if one.since_ns is None else one.since_ns
+    stall = state.stalls.setdefault(one.key, Stall(since_ns, state.now_ns))
+    if one.since_ns is None and log.listed_ns < stall.last_ns:
+        return  # the last stable offset may have moved: the partition has not answered since
     stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
     stall.last_ns = state.now_ns
-    if stall.said is None and stall.watched_ns >= LIMIT_NS:
+    if one.reader is not None and one.reader not in stall.readers:
+        stall.readers.append(one.reader)
+    tried_ns = (one.until_ns or state.now_ns) - since_ns
+    long = stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS)
+    if stall.said is None and long and (one.since_ns is None or not _is_said(state, topic, log)):
+        why = one.why()
         stall.said = scope.report(
             "stalled",
-            Where(topic, log.partition, offset if offset >= 0 else None),
+            Where(topic, log.partition, one.offset),
             f"for {(state.now_ns - stall.since_ns) / 1e9:.0f} s: {why}",
             severity="warning",
             evidence={"since_ns": stall.since_ns, "waits_for": why},
         )
+
+
+def _is_said(state: State, topic: Topic, log: Log) -> bool:
+    """Say whether it is reported that producers, or consumers, stand in the partition: what holds both up is one."""
+    places = {_standing_at(topic, log, reader.position) for reader in log.readers.values()}
+    found = (state.stalls.get(key) for key in (_producing(topic, log), *places))
+    return any(stall is not None and stall.said is not None for stall in found)
 
 
 def runner_started(scope: Scope) -> None:
@@ -158,12 +219,14 @@ def runner_started(scope: Scope) -> None:
 
     The clock of the process before may have been ahead: nothing happened later than now.
     """
-    scope.state.looked_ns = 0
-    stalls, now = scope.state.stalls, scope.state.now_ns
-    for key, stall in list(stalls.items()):
-        stall.last_ns = min(stall.last_ns, now)
-        if stall.said is None:
-            del stalls[key]
+    state, now = scope.state, scope.state.now_ns
+    state.looked_ns = state.answered_ns = 0
+    said, state.stalls = state.stalls, {}
+    for key, stall in said.items():
+        stall.since_ns, stall.last_ns = min(stall.since_ns, now), min(stall.last_ns, now)
+        if stall.said is not None:
+            kept = 3 if key.startswith(f"{_PRODUCER}/") else None  # older states have a key for each probe
+            state.stalls.setdefault("/".join(key.split("/")[:kept]), stall)
     for topic in scope.state.topics.values():
         for log in topic.logs.values():
             for reader in log.readers.values():
@@ -212,7 +275,8 @@ def unanswered(scope: Scope, error: str) -> None:
 
 def answered(scope: Scope) -> None:
     """The cluster has answered a question."""
-    scope.state.silent_ns, scope.state.looked_ns = 0, scope.state.now_ns
+    state = scope.state
+    state.silent_ns, state.looked_ns, state.answered_ns = 0, state.now_ns, state.now_ns
 
 
 def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
@@ -221,15 +285,20 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
     Only a topic with message.timestamp.type=LogAppendTime has the broker's time. A record that was read long after it
     was sent proves nothing: the clocks may have been corrected since.
     """
-    if first.timestamp_ms is None or first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
+    if first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
+        return
+    state, key = scope.state, f"{_CLOCK}/{topic.name}/{log.partition}"
+    if first.timestamp_ms is None:  # the topic has the producers' time
+        if key in state.stalls:
+            _end(scope, key)
         return
     stamp_ns = first.timestamp_ms * 1_000_000
     early, late = first.sent_at_ns - stamp_ns, stamp_ns - first.at_ns
     if max(early, late) <= SKEW_NS:
+        if key in state.stalls and min(early, late) >= -SKEW_NS:  # of a record that was read late nothing is known
+            _end(scope, key)
         return
-    state, key = scope.state, f"{_CLOCK}{topic.name}/{log.partition}"
-    stall = state.stalls.get(key)
-    if stall is None:
+    if key not in state.stalls:
         how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
         said = scope.report(
             "clock-skew",
@@ -237,5 +306,4 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
             f"the leader appended the record at offset {first.offset} {how}, by our clock",
             evidence={"offset": first.offset, "timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns},
         )
-        stall = state.stalls[key] = Stall(state.now_ns, state.now_ns, said)
-    stall.last_ns = state.now_ns
+        state.stalls[key] = Stall(state.now_ns, state.now_ns, said)
