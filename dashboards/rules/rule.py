@@ -7,6 +7,7 @@ from typing import Any, Literal
 from canary.anomalies.anomaly import Class
 from canary.anomalies.policy import class_of
 from dashboards.boards.queries import HEARTBEAT, gauge
+from dashboards.rules.thresholds import COVERED
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
@@ -25,6 +26,24 @@ _PLACE = "{{ with $labels.cluster }}?cluster={{ urlquery . }}{{ end }}" + "".joi
     }.items()
 )
 """The template of a runbook's query: its commands are filled in with the labels that an alert has."""
+
+
+def age(metric: str, asked: str = "") -> str:
+    """Return the time (s) since a metric says that something was last done, by cluster.
+
+    What was never done (0, or no series) is as old as the probing, where it is asked for: where there is the metric
+    ``asked`` (by default the same one). What a canary of minutes has not done yet is not overdue for days.
+    """
+    last, wanted, began = (
+        f"max by (cluster) ({gauge(one)})"
+        for one in (metric, asked or metric, "canary_probing_since_timestamp_seconds")
+    )
+    return f"time() - ({last} > 0 or ({began} and {wanted}) or {last})"
+
+
+def covered(series: str, hours: int) -> str:
+    """Return the series of which there were samples in at least COVERED of so many hours: of others it is no window."""
+    return f"count_over_time(({series})[{hours}h:5m]) >= {COVERED * hours * 12:g}"
 
 
 def broker_in(label: str) -> dict[str, str]:
