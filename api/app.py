@@ -94,6 +94,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
         notified=tuple(one.name for one in settings.notify),
+        scheduled=lambda: store.leases.scheduled(),  # noqa: PLW0108  # what makes documents has no store
     )
     errors.install(app, refused)
     app.openapi = secured(app.openapi)  # type: ignore[method-assign]  # FastAPI's own way to extend the document

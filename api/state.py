@@ -101,6 +101,8 @@ class State:
     configured: tuple[str, ...]
     api: ApiSettings
     notified: tuple[str, ...] = ()
+    scheduled: Callable[[], frozenset[str]] = frozenset
+    """Returns the clusters that schedulers lead or have led, of the whole store: a lease is of no cluster."""
     now_ns: Callable[[], int] = time.time_ns
     began_ns: int = field(default_factory=time.time_ns)
     monotonic: Callable[[], float] = time.monotonic
@@ -167,7 +169,7 @@ class State:
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
         heard = partial(self.heartbeats.heard, now_s=self.monotonic())
-        clusters = read_views(self.store.views.all(), now_ns, self.configured, heard)
+        clusters = read_views(self.store.views.all(), now_ns, self.configured, heard, self.scheduled())
         self.trends.note(clusters, self.monotonic())
         return Knowledge(
             now_ns,

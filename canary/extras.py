@@ -33,7 +33,12 @@ def lacking(extra: str, what: str) -> str | None:
     missing = [name for name in MODULES[extra] if not _installed(name)]
     if not missing:
         return None
-    return f"{what} needs {' and '.join(missing)}: pip install 'kafka-durability-canary[{extra}]'"
+    return f"{what} needs {' and '.join(missing)}: {remedy(extra)}"
+
+
+def remedy(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'kafka-durability-canary[{extra}]'"
 
 
 def _installed(module: str) -> bool:

@@ -8,12 +8,13 @@ says how one series that several runners measure becomes one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from api.knowledge.heartbeats import Heard
+from canary.extras import remedy
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
 from canary.metrics.objectives import Objective
@@ -27,6 +28,11 @@ log = structlog.get_logger(__name__)
 FRESH_S = 8.0
 """A runner is fresh for this long after it last judged. It judges, and stores its view, at least once a second."""
 _WITHOUT = "canary_brokers_without_probe"
+_NO_SPARK = (
+    f"no nights: no Spark. No scheduler has led the cluster: install Spark ({remedy('spark')}), and start canary up or "
+    "canary schedule"
+)
+_NEVER = "no nights: schedule.reconcile is never"
 
 Series = dict[str, dict[tuple[str, ...], Measurement]]
 """Metric name to labels (without ``cluster``) to what was measured."""
@@ -83,6 +89,10 @@ class ClusterView:
     since_ns: int | None = None
     night_s: float | None = None
     """The longest time between two reconciliations by the schedule, as the newest view has it; None: there are none."""
+    night_asked: bool = False
+    """Whether the settings ask for nights: the default schedule alone does not."""
+    scheduled: bool = False
+    """Whether a scheduler, which needs Spark, leads or has led the cluster."""
     objectives: tuple[Objective, ...] = ()
     """What the settings ask of the cluster, as the newest view has it."""
     suspects: int = 0
@@ -120,6 +130,18 @@ class ClusterView:
     def troubles(self) -> list[str]:
         """What live runners cannot do now, in words."""
         return [words for runner in self.runners if runner.reports for words, _ in runner.troubles]
+
+    @property
+    def night_due_s(self) -> float | None:
+        """The longest time between two nights that are due; None: none is, as nobody does or asks for them."""
+        return self.night_s if self.scheduled or self.night_asked else None
+
+    @property
+    def no_nights(self) -> str | None:
+        """Why there are no nights, and what to do for some; None: there are, or nothing is known of the settings."""
+        if not self.runners or (self.scheduled and self.night_s is not None):
+            return None
+        return _NO_SPARK if self.night_s is not None else _NEVER
 
     @property
     def age_s(self) -> float | None:
@@ -177,13 +199,16 @@ def read_views(
     now_ns: int,
     configured: Sequence[str] = (),
     heard: Callable[[tuple[str, str], int], Heard] = _unknown,
+    scheduled: Collection[str] = (),
 ) -> dict[str, ClusterView]:
     """Return the view of each cluster, by name: those in ``rows`` and in ``configured``.
 
-    ``heard`` returns how old the heartbeat of a (cluster, runner) is, as far as the API has looked.
+    ``heard`` returns how old the heartbeat of a (cluster, runner) is, as far as the API has looked. ``scheduled`` are
+    clusters that a scheduler leads or has led.
     """
     rows = list(rows)
-    clusters = {name: ClusterView(name) for name in sorted({*configured, *(row.cluster for row in rows)})}
+    names = sorted({*configured, *(row.cluster for row in rows)})
+    clusters = {name: ClusterView(name, scheduled=name in scheduled) for name in names}
     shared: dict[str, list[Published]] = {}
     read = [(row, shown, _runner(row, shown, now_ns, heard)) for row, shown in readable(rows)]
     for row, shown, runner in sorted(read, key=lambda one: (one[0].cluster, -one[2].at_ns)):
@@ -226,7 +251,7 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
             old = members.get(one.labels)
             members[one.labels] = one if old is None else folded(old, one, metric.runners)
     if not view.runners:
-        view.night_s, view.objectives = shown.night_s, shown.objectives
+        view.night_s, view.night_asked, view.objectives = shown.night_s, shown.night_asked, shown.objectives
     view.runners.append(runner)
     if not view.audited and shown.audit is not None:
         found = Counter((one.check, one.severity) for one in shown.audit.findings)

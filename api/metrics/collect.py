@@ -157,8 +157,8 @@ def _reconciled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) ->
     for cluster in knowledge.clusters.values():
         if cluster.since_ns is not None:
             values["canary_probing_since_timestamp_seconds"][(cluster.name,)] = cluster.since_ns / 1e9
-        if cluster.night_s is not None:
-            values["canary_reconcile_interval_seconds"][(cluster.name,)] = cluster.night_s
+        if cluster.night_due_s is not None:
+            values["canary_reconcile_interval_seconds"][(cluster.name,)] = cluster.night_due_s
     for run in knowledge.reconciliations:
         values["canary_reconcile_last_success_timestamp_seconds"][(run.cluster,)] = (run.ended_ns or 0) / 1e9
         values["canary_reconcile_unjudged"][(run.cluster,)] = float(len(run.summary.get("unjudged") or ()))

@@ -30,7 +30,12 @@ async def audit(state: Shared, cluster: Cluster = None) -> HTMLResponse:
 async def reconciliations(state: Shared, cluster: Cluster = None, cursor: Cursor = None) -> HTMLResponse:
     """Show the reconciliations, newest first."""
     ask = lambda: reconciliations_of(state, cluster=cluster, cursor=cursor, limit=SHOWN)  # noqa: E731
-    return await _page("reconciliations.html", ask, cluster)
+    try:
+        clusters = (await state.knowledge()).clusters.values()
+    except UnavailableError as error:
+        return unavailable(error, refresh=5)
+    without = [view for view in clusters if view.no_nights and cluster in {None, view.name}]
+    return await _page("reconciliations.html", ask, cluster, without=without)
 
 
 @router.get("/drills")
@@ -39,10 +44,10 @@ async def drills(state: Shared, cursor: Cursor = None) -> HTMLResponse:
     return await _page("drills.html", lambda: drills_of(state, cursor=cursor, limit=SHOWN), None)
 
 
-async def _page(template: str, ask: Callable[[], Awaitable[Any]], cluster: str | None) -> HTMLResponse:
+async def _page(template: str, ask: Callable[[], Awaitable[Any]], cluster: str | None, **more: Any) -> HTMLResponse:
     """Return a page of what REST answers to the same question."""
     try:
         found = await ask()
     except UnavailableError as error:
         return unavailable(error, refresh=5)
-    return render(template, refresh=0, found=found, cluster=cluster)
+    return render(template, refresh=0, found=found, cluster=cluster, **more)

@@ -75,6 +75,7 @@ class Summary(Shape):
                     "probes": {"sent": 3000, "acked": 3000, "failed": 0, "indeterminate": 0, "seen": 6000, "unseen": 0},
                     "violations": {"lost-write": 0},
                     "loss_rate_upper_95": 0.00099807,
+                    "no_nights": None,
                 }
             ]
         }
@@ -90,6 +91,10 @@ class Summary(Shape):
     )
     loss_rate_upper_95: float | None = Field(
         description="With 95 % confidence at most this share of acknowledged writes is lost; null: none was verified."
+    )
+    no_nights: str | None = Field(
+        description="Why nothing is reconciled at night, and what to do for it; null: nights are done, or nothing is "
+        "known of the settings, as no runner has reported."
     )
 
 
@@ -209,6 +214,7 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         probes=_probe_counts(view),
         violations=found,
         loss_rate_upper_95=durability(view, knowledge.groups).upper_95,
+        no_nights=view.no_nights,
     )
 
 

@@ -250,7 +250,7 @@ METRICS: dict[str, Metric] = {
         _stored("canary_reconcile_last_success_timestamp_seconds", "When the last successful reconciliation ended."),
         _stored(
             "canary_reconcile_interval_seconds",
-            "The longest time between two reconciliations by the schedule; no series without a schedule.",
+            "The longest time between two reconciliations by the schedule; no series where nobody asks for them.",
         ),
         _stored(
             "canary_probing_since_timestamp_seconds", "When probing began, as far as the runners' ledgers go back."

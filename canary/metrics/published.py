@@ -142,6 +142,7 @@ class Published:
         troubles: What the runner cannot do now, in words, and whether losses may go unnoticed meanwhile.
         shard: Which share of the cluster's partitions the runner probes, of how many.
         night_s: The longest time between two reconciliations by the schedule; None: there are none.
+        night_asked: Whether the settings ask for them, and not only the default schedule does.
         objectives: What the settings ask of the cluster.
         groups: The groups of applications that are watched, and ``transactions`` those that hang, and
             ``replicas`` how far those are compared; None: not watched, or not looked at yet.
@@ -166,6 +167,7 @@ class Published:
     troubles: tuple[tuple[str, bool], ...] = ()
     shard: tuple[int, int] = (0, 1)
     night_s: float | None = None
+    night_asked: bool = False
     objectives: tuple[Objective, ...] = ()
     audit: Audit | None = None
     groups: GroupsSeen | None = None

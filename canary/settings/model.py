@@ -132,8 +132,9 @@ class ScheduleSettings(Section):
     reconcile: str | None = Field(
         "0 3 * * *",
         description="When Spark reconciles: minute, hour, day of month, month, day of week (cron, local time; days of "
-        "the week by name, like sun, are the clear ones). null or never = not at all, and no alert misses it. Alerts "
-        "about missed reconciliations use the setting of the cluster's runner: give all processes the same.",
+        "the week by name, like sun, are the clear ones). null or never = not at all, and no alert misses it. The "
+        "default holds where `canary schedule`, which needs Spark, has led the cluster; what is set holds anywhere. "
+        "Alerts use the setting of the cluster's runner: give all processes the same.",
     )
 
     drill: str | None = Field(
@@ -160,6 +161,14 @@ class ScheduleSettings(Section):
     def longest_gap_s(self) -> float | None:
         """The longest time between two reconciliations by the clock; None: there are none."""
         return None if self.reconcile is None else longest_gap_s(self.reconcile)
+
+    def asked_for(self, cluster: ClusterSettings) -> bool:
+        """Return whether the settings ask for nights: by a schedule of their own, or by what is done at night.
+
+        The default schedule is no wish: it holds where there is a scheduler, which needs Spark.
+        """
+        wanted = "reconcile" in self.model_fields_set or cluster.digests.topics or cluster.receipts.url
+        return self.reconcile is not None and bool(wanted)
 
 
 class LabSettings(Section):

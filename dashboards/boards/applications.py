@@ -1,8 +1,10 @@
 """Groups of applications, hanging transactions, replicas compared and mirrors: as far as the settings name them."""
 
-from dashboards.boards.board import HERE, ONE_CLUSTER, Panels, board, to_page
+from typing import Any
+
+from dashboards.boards.board import ONE_CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import describe, lines, rows, trend
-from dashboards.boards.queries import gauge, rate
+from dashboards.boards.queries import HERE, gauge, rate
 
 UID = "kafka-durability-applications"
 _GROUP = "cluster, group"
@@ -46,19 +48,22 @@ _LEGEND = "{{group}} {{state}}"
 
 
 def _partitions() -> Panels:
-    place = "group, topic, partition"
+    place = "cluster, group, topic, partition"
+    more: Any = {"hidden": ("cluster",), "none": f"{gauge('canary_groups_unknown', HERE)} == 0"}
     return [
         rows(
             "Furthest behind, in seconds",
             describe("canary_group_lag_seconds"),
             f"topk(50, max by ({place}) ({gauge('canary_group_lag_seconds', HERE)}) > 0)",
             value=("behind", "s"),
+            **more,
         ).links([to_page("Groups in full", "/api/v1/groups?cluster=${cluster}")]),
         rows(
             "Furthest behind, in records",
             describe("canary_group_lag_offsets"),
             f"topk(50, max by ({place}) ({gauge('canary_group_lag_offsets', HERE)}) > 0)",
             value=("records", "short"),
+            **more,
         ),
     ]
 

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.boards.panels import SOURCE
-from dashboards.boards.queries import HEARTBEAT, increase
+from dashboards.boards.queries import HEARTBEAT, HERE, increase
 
 TAG: Final = "durability-canary"
 SCHEMA: Final = 42
@@ -19,7 +19,6 @@ SCHEMA: Final = 42
 neither Grafana 11 nor 12 migrates anything (tests.dashboards).
 """
 SENT: Final = "canary_probes_sent_total"
-HERE: Final = 'cluster=~"$cluster"'
 CRITICAL: Final = f'{HERE}, severity="critical"'
 PLACE: Final = f'{HERE}, topic=~"$topic"'
 PARTITION: Final = f'{PLACE}, partition=~"$partition"'

@@ -1,6 +1,6 @@
 """One cluster: what its probes live through, how long it takes, and the state of its replicas."""
 
-from dashboards.boards.board import HERE, ONE_CLUSTER, PLACE, TOPIC, Panels, board, to_page
+from dashboards.boards.board import ONE_CLUSTER, PLACE, TOPIC, Panels, board, to_page
 from dashboards.boards.panels import (
     PER_INTERVAL,
     describe,
@@ -12,7 +12,7 @@ from dashboards.boards.panels import (
     rows,
     trend,
 )
-from dashboards.boards.queries import gauge, increase
+from dashboards.boards.queries import HERE, gauge, increase
 from dashboards.rules.thresholds import UNSEEN_S
 
 UID = "kafka-durability-cluster"
@@ -197,7 +197,9 @@ def _audit() -> Panels:
         rows(
             "Findings by check",
             describe("canary_audit_check_findings", "`canary audit` names for each what to set, and why."),
-            f"sum by (check, severity) ({gauge('canary_audit_check_findings', HERE)})",
+            f"sum by (cluster, check, severity) ({gauge('canary_audit_check_findings', HERE)})",
+            hidden=("cluster",),
             value=("findings", "short"),
+            none=gauge("canary_audit_findings", HERE),
         ).links([to_page("Findings in full", "/api/v1/audit?cluster=${cluster}")]),
     ]

@@ -1,8 +1,8 @@
 """An incident: what is open, when it was found, and what the cluster did around that time."""
 
-from dashboards.boards.board import CRITICAL, HERE, ONE_CLUSTER, Panels, board, to_page
+from dashboards.boards.board import CRITICAL, ONE_CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import OUTCOMES, PER_INTERVAL, RED_FROM_ONE, describe, lines, number, rows, trend, words
-from dashboards.boards.queries import gauge, increase
+from dashboards.boards.queries import HEARTBEAT, HERE, gauge, increase
 
 UID = "kafka-durability-incident"
 BEGAN = "canary_incident_begin_timestamp_seconds"
@@ -29,7 +29,10 @@ def _open() -> Panels:
     return [
         words("What to do", "The order in which to go about it.", STEPS),
         number(
-            "Incidents", describe(BEGAN, "How many."), f"count({gauge(BEGAN, HERE)}) or vector(0)", steps=RED_FROM_ONE
+            "Incidents",
+            describe(BEGAN, "How many."),
+            f"count({gauge(BEGAN, HERE)}) or 0 * max({gauge(HEARTBEAT, HERE)})",
+            steps=RED_FROM_ONE,
         ),
         number(
             "Critical violations open",
@@ -42,20 +45,20 @@ def _open() -> Panels:
             describe(BEGAN, "Each leads to its page, with timeline, evidence and exposure."),
             f"{gauge(BEGAN, HERE)} * 1000",
             w=16,
-            h=5,
             hidden=("cluster",),
             value=("began", "dateTimeAsIso"),
+            none=gauge(HEARTBEAT, HERE),
             links={"incident": ("The incident's page", "${canary}/incidents/${__value.raw}")},
-        ),
+        ).height(5),
         rows(
             "What they are about",
             describe(INFO, "In words, by class: data, blindness, unavailability, warning."),
             gauge(INFO, HERE),
             w=24,
-            h=5,
             hidden=("cluster", "Value"),
+            none=gauge(HEARTBEAT, HERE),
             links={"incident": ("The incident's page", "${canary}/incidents/${__value.raw}")},
-        ),
+        ).height(5),
         trend("New violations", "canary_violations_total", HERE, by_kind, by="kind", total="sum", above="> 0").links(
             [to_page("Incidents of this cluster", "/incidents?cluster=${cluster}")]
         ),

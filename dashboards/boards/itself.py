@@ -1,6 +1,6 @@
 """The canary itself: is it looking, and can it be believed?"""
 
-from dashboards.boards.board import CLUSTER, HERE, Panels, board, to_page
+from dashboards.boards.board import CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import (
     ORANGE_FROM_ONE,
     RED_FROM_ONE,
@@ -12,7 +12,7 @@ from dashboards.boards.panels import (
     store_reachable,
     trend,
 )
-from dashboards.boards.queries import HEARTBEAT, gauge, one
+from dashboards.boards.queries import HEARTBEAT, HERE, gauge, one
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
@@ -51,7 +51,7 @@ def _looking() -> Panels:
         number(
             "Clusters whose alerts are silenced",
             describe("canary_quiet", "How many."),
-            f"count(max by (cluster) ({gauge('canary_quiet', HERE)})) or vector(0)",
+            f"count(max by (cluster) ({gauge('canary_quiet', HERE)})) or 0 * max({gauge(HEARTBEAT, HERE)})",
             steps=ORANGE_FROM_ONE,
         ),
         number(
@@ -113,6 +113,7 @@ def _memory() -> Panels:
             describe("canary_part_failing", "Each is tried again by itself."),
             f"max by (cluster, part) ({gauge('canary_part_failing', HERE)}) > 0",
             value=("failing", "short"),
+            none=gauge("canary_part_failing", HERE),
         ),
         rows(
             "Findings of the audit by severity",
@@ -125,6 +126,7 @@ def _memory() -> Panels:
             describe("canary_audit_check_findings", "`canary audit` names for each what to set, and why."),
             f"sum by (cluster, check, severity) ({gauge('canary_audit_check_findings', HERE)})",
             value=("findings", "short"),
+            none=gauge("canary_audit_findings", HERE),
         ).links([to_page("Findings in full", "/api/v1/audit")]),
     ]
 

@@ -1,9 +1,9 @@
 """Objectives: is each met, how much of its error budget is left, how fast it goes; and how sure durability is."""
 
 from canary.metrics.objectives import WINDOWS
-from dashboards.boards.board import CLUSTER, HERE, Panels, board, to_page
+from dashboards.boards.board import CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import RED_FROM_ONE, describe, level, lines, rows, states, words
-from dashboards.boards.queries import gauge
+from dashboards.boards.queries import HERE, gauge
 from dashboards.rules.objectives import BURN, ERRORS, KNOWN, SPENT, days
 from dashboards.rules.thresholds import FAST, SLOW, STEADY
 

@@ -1,8 +1,8 @@
 """The fleet: is every cluster's data safe, and if not, where to look."""
 
-from dashboards.boards.board import CLUSTER, CRITICAL, HERE, Panels, board, to_page
+from dashboards.boards.board import CLUSTER, CRITICAL, Panels, board, to_page
 from dashboards.boards.panels import RED_FROM_ONE, describe, level, lines, number, rows, store_reachable, trend
-from dashboards.boards.queries import HEARTBEAT, gauge, rate
+from dashboards.boards.queries import HEARTBEAT, HERE, gauge, rate
 from dashboards.rules.thresholds import DELAYED_S, SILENT_S, UNSEEN_S
 
 UID = "kafka-durability-canary"
@@ -50,6 +50,7 @@ def _safe() -> Panels:
             describe("canary_violations_open", "By cluster and kind; the link leads to what is known of them."),
             f"sum by (cluster, kind, severity) ({gauge('canary_violations_open', HERE)}) > 0",
             value=("open", "short"),
+            none=gauge("canary_violations_open", HERE),
             links={"kind": ("Incidents", "${canary}/incidents?cluster=${__data.fields.cluster}&kind=${__value.raw}")},
         ).links([to_page("Status page", "/")]),
         trend(

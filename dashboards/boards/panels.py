@@ -1,4 +1,8 @@
-"""The few kinds of panel that the dashboards are made of, all in one style."""
+"""The few kinds of panel that the dashboards are made of, all in one style.
+
+Absence is never shown as none: a panel without series says that there is no data, and what switches it on if a default
+install has none. A 0 that is good news, and the word none, need a sample of 0 and a canary that judges now.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +18,8 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
 from canary.metrics import METRICS
-from dashboards.boards.queries import buckets, gauge, increase, quantile, rate
+from dashboards.boards.queries import HEARTBEAT, HERE, buckets, gauge, increase, quantile, rate, switches
+from dashboards.rules.thresholds import SILENT_S
 
 P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel, heatmap_builder.Panel)
 
@@ -29,6 +34,7 @@ Step = tuple[float | None, str]
 
 RED_FROM_ONE: Sequence[Step] = [(None, "green"), (1, "red")]
 ORANGE_FROM_ONE: Sequence[Step] = [(None, "green"), (1, "orange")]
+_AGE = f"time() - max by (cluster) ({gauge(HEARTBEAT, HERE)})"
 _UNITS = {"seconds": "s", "ratio": "percentunit"}
 """By the last word of a metric's name."""
 
@@ -41,12 +47,12 @@ def describe(name: str, more: str = "") -> str:
 def number(
     title: str, description: str, expression: str, *, unit: str = "short", steps: Sequence[Step] = (), w: int = 4
 ) -> stat.Panel:
-    """Return one big number; coloured by ``steps``."""
+    """Return one big number; coloured by ``steps``. One that is red or orange from 1 on counts what should be none."""
+    if steps in (RED_FROM_ONE, ORANGE_FROM_ONE):
+        expression = f"({expression}) > 0 or ({expression}) and on () (max({_AGE}) < {SILENT_S})"
     panel = (
-        _placed(stat.Panel(), title, description, h=5, w=w)
-        .datasource(SOURCE)
+        _asking(stat.Panel(), title, description, [(expression, "")], h=5, w=w)
         .unit(unit)
-        .no_value("no data")
         .graph_mode(common.BigValueGraphMode.NONE)
         .color_mode(common.BigValueColorMode.BACKGROUND if steps else common.BigValueColorMode.VALUE)
         .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -68,9 +74,7 @@ def states(
     """Return a word for each series: the value is the number of the word, each with its colour; ``shown`` names it."""
     mapped = {str(i): dashboard.ValueMappingResult(word, color, None, i) for i, (word, color) in enumerate(words)}
     return (
-        _placed(stat.Panel(), title, description, h=5, w=w)
-        .datasource(SOURCE)
-        .no_value(words[0][0])
+        _asking(stat.Panel(), title, description, [(expression, shown)], h=5, w=w)
         .graph_mode(common.BigValueGraphMode.NONE)
         .color_mode(common.BigValueColorMode.BACKGROUND)
         .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
@@ -103,8 +107,7 @@ def lines(
 ) -> timeseries.Panel:
     """Return a panel of lines over time; at each of the ``limits`` there is a line, as where an alert fires."""
     panel = (
-        _placed(timeseries.Panel(), title, description, h=8, w=w)
-        .datasource(SOURCE)
+        _asking(timeseries.Panel(), title, description, queries, h=8, w=w)
         .unit(unit)
         .line_width(1)
         .fill_opacity(8)
@@ -182,9 +185,9 @@ def median_and_worst(title: str, name: str, where: str, by: str, w: int = 12) ->
 
 def heatmap(title: str, name: str, where: str, more: str = "", *, w: int = 12) -> heatmap_builder.Panel:
     """Return a histogram over time: how many observations of each interval lie in each of its buckets."""
+    query = f"sum by (le) ({buckets(name, where, PER_INTERVAL)})", "{{le}}"
     panel = (
-        _placed(heatmap_builder.Panel(), title, describe(name, more), h=8, w=w)
-        .datasource(SOURCE)
+        _asking(heatmap_builder.Panel(), title, describe(name, more), [query], h=8, w=w)
         .calculate(False)
         .cell_gap(1)
         .show_value(common.VisibilityMode.NEVER)
@@ -205,11 +208,7 @@ def heatmap(title: str, name: str, where: str, more: str = "", *, w: int = 12) -
             .exponent(0.5)
             .steps(64)
         )
-        .with_target(
-            _target((f"sum by (le) ({buckets(name, where, PER_INTERVAL)})", "{{le}}"))
-            .range()
-            .format(PromQueryFormat.HEATMAP)
-        )
+        .with_target(_target(query).range().format(PromQueryFormat.HEATMAP))
     )
     panel.build().options.tooltip = _Tooltip()
     return panel
@@ -229,21 +228,24 @@ def rows(
     expression: str,
     *,
     w: int = 12,
-    h: int = 8,
     hidden: Sequence[str] = (),
     value: tuple[str, str] = ("Value", "short"),
     links: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    none: str = "",
 ) -> table.Panel:
     """Return a table with a row for each series of an instant query, without the labels ``hidden``.
 
     ``value`` is the name and the unit of the column of values, ``links`` by label the title and address of what its
-    values link to.
+    values link to. ``none``: what has samples for each cluster of which it is known that it may have no row; while the
+    cluster is judged, it then has one that says none.
     """
     name, unit = value
+    if none:
+        expression = (
+            f"({expression}) or on (cluster) (0 * max by (cluster) ({none}) and on (cluster) {_AGE} < {SILENT_S})"
+        )
     panel = (
-        _placed(table.Panel(), title, description, h=h, w=w)
-        .datasource(SOURCE)
-        .no_value("none")
+        _asking(table.Panel(), title, description, [(expression, "")], h=8, w=w)
         .with_target(_target((expression, "")).instant().format(PromQueryFormat.TABLE))
         .transformations(
             [
@@ -257,6 +259,8 @@ def rows(
             ]
         )
     )
+    if none:
+        panel.mappings([dashboard.ValueMap({"0": dashboard.ValueMappingResult("none", "green", None, 0)})])
     if unit != "short":
         panel.override_by_name(name, [dashboard.DynamicConfigValue(id_val="unit", value=unit)])
     for label, (words, url) in links.items():
@@ -269,6 +273,15 @@ def words(title: str, description: str, content: str) -> text.Panel:
     """Return a panel of Markdown."""
     panel = _placed(text.Panel(), title, description, h=4, w=24)
     return panel.mode(TextMode.MARKDOWN).content(content).transparent(True)
+
+
+def _asking(panel: P, title: str, description: str, queries: Sequence[Query], *, h: int, w: int) -> P:
+    """Return a panel that asks Prometheus; where a default install has nothing to show, it says what to do."""
+    to_do = switches(expression for expression, _ in queries)
+    said, empty = (
+        (f"{description} Off by default: {to_do}.", f"off or no data: {to_do}") if to_do else (description, "no data")
+    )
+    return _placed(panel, title, said, h=h, w=w).datasource(SOURCE).no_value(empty)
 
 
 def _placed(panel: P, title: str, description: str, *, h: int, w: int) -> P:

@@ -1,10 +1,47 @@
 """PromQL that is right with one API replica and with ten. A metric that the catalogue lacks is a KeyError."""
 
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from canary.extras import remedy
 from canary.metrics import METRICS
 
+HERE: Final = 'cluster=~"$cluster"'
+"""The chosen clusters."""
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
+SWITCHES: Final[Mapping[str, str]] = {
+    "canary_api_certificate_": "set api.tls",
+    "canary_api_info": "set api.url",
+    "canary_certificate_": "set clusters[].kafka (ssl.*)",
+    "canary_digest_": "set clusters[].digests.topics",
+    "canary_drill_": "set clusters[].modes.drill",
+    "canary_epochs_": "set clusters[].watch.epochs",
+    "canary_group_": "set clusters[].watch.groups",
+    "canary_group_commit_": "set clusters[].modes.group",
+    "canary_groups_": "set clusters[].watch.groups",
+    "canary_hanging_": "set clusters[].watch.transactions",
+    "canary_mirror_": "set clusters[].replicated_from",
+    "canary_notifications_": "set notify",
+    "canary_quorum_": "set clusters[].watch.quorum",
+    "canary_random_read": "set clusters[].readers.random_every",
+    "canary_receipts_": "set clusters[].receipts.url",
+    "canary_reconcile_": f"{remedy('spark')} and start canary schedule (schedule.reconcile)",
+    "canary_replicas_": "set clusters[].watch.replicas",
+    "canary_transaction_": "set clusters[].modes.transactional",
+    "canary_transactions_": "set clusters[].watch.transactions",
+}
+"""What switches on the metrics that a default install lacks, by what their names begin with; the longest counts."""
 REPLICA = "instance, pod"
 """The labels in which replicas of the API differ; all else they say is the same."""
+
+
+def switches(expressions: Iterable[str]) -> str:
+    """Return what to do so that there is something to show; "" if a default install has some of it."""
+    asked = {name for expression in expressions for name in re.findall(r"\bcanary_\w+", expression)} - {HEARTBEAT}
+    longest = sorted(SWITCHES, key=len, reverse=True)
+    needed = {next((SWITCHES[known] for known in longest if name.startswith(known)), "") for name in asked}
+    return "" if "" in needed else " or ".join(sorted(needed))
 
 
 def one(expression: str) -> str:

@@ -1,6 +1,6 @@
 """Read again: what the nightly reconciliation and the scrubber conclude about what was promised."""
 
-from dashboards.boards.board import CLUSTER, HERE, PLACE, TOPIC, Panels, board, to_page
+from dashboards.boards.board import CLUSTER, PLACE, TOPIC, Panels, board, to_page
 from dashboards.boards.panels import (
     ORANGE_FROM_ONE,
     RED_FROM_ONE,
@@ -12,7 +12,7 @@ from dashboards.boards.panels import (
     rows,
     trend,
 )
-from dashboards.boards.queries import gauge, increase
+from dashboards.boards.queries import HERE, gauge, increase
 from dashboards.rules.thresholds import NIGHT_S, SCRUBBED_S
 
 UID = "kafka-durability-reconciliation"

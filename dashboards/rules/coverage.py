@@ -2,12 +2,10 @@
 
 from canary.metrics import METRICS
 from dashboards.boards.queries import gauge, increase, one
-from dashboards.rules.rule import Rule
+from dashboards.rules.rule import Rule, age, covered
 from dashboards.rules.thresholds import NIGHT_S, SCRUBBED_S
 
-_RECONCILED = f"max by (cluster) ({gauge('canary_reconcile_last_success_timestamp_seconds')})"
-_PROBING = f"max by (cluster) ({gauge('canary_probing_since_timestamp_seconds')})"
-_UNRECONCILED = f"time() - ({_RECONCILED} or {_PROBING})"
+_UNRECONCILED = age("canary_reconcile_last_success_timestamp_seconds", "canary_reconcile_interval_seconds")
 _INTERVAL = f"max by (cluster) ({gauge('canary_reconcile_interval_seconds')})"
 _MISSED = "The last good one of {{ $labels.cluster }}, or the first probe, is {{ $value | humanizeDuration }} ago."
 _MISSED_ADVICE = (
@@ -17,6 +15,7 @@ _MISSED_ADVICE = (
 )
 _SCRUB_AGE = gauge("canary_scrub_age_seconds")
 _SCRUB_MOVES = one(f"changes({METRICS['canary_scrub_position_ratio'].name}[3h])")
+_RANDOM_READS = f"sum by (cluster, topic) ({gauge('canary_random_reads_total')})"
 
 
 def _random_reads(outcome: str) -> str:
@@ -30,8 +29,7 @@ _NOT_COMPARED = gauge("canary_replicas_unknown_partitions", 'reason!="tiered"')
 
 def _overdue(prefix: str) -> str:
     """Return whether what a night does besides was last done whole longer ago than the time between two."""
-    succeeded = gauge(f"{prefix}_last_success_timestamp_seconds")
-    return f"time() - max by (cluster) ({succeeded}) > {_INTERVAL} + {NIGHT_S}"
+    return f"{age(f'{prefix}_last_success_timestamp_seconds')} > {_INTERVAL} + {NIGHT_S}"
 
 
 def _unknown(prefix: str) -> str:
@@ -129,11 +127,13 @@ COVERAGE = (
     Rule(
         name="CanaryRandomReadsUnanswered",
         expression=f"(sum by (cluster, topic) ({_random_reads('unanswered')}) >= 2) and "
-        f"(sum by (cluster, topic) ({_random_reads('answered')}) == 0)",
+        f"(sum by (cluster, topic) ({_random_reads('answered')}) == 0) and "
+        f"{covered(_RANDOM_READS, 3)}",
         hold="10m",
         summary="Old records of {{ $labels.topic }} cannot be read",
         meaning="Every read of old records at a random place (readers.random_every) ended without an answer for three "
-        "hours. Whether what is retained is still there is unknown; new records may be read all the same.",
+        "hours, of which at least half are known. Whether what is retained is still there is unknown; new records may "
+        "be read all the same.",
         now="{{ $value | humanize }} reads of {{ $labels.topic }} in {{ $labels.cluster }} within three hours.",
         advice=(
             "The runner logs each of these reads with the reason random, and what the brokers answered as its error.",

@@ -2,7 +2,8 @@
 
 What a cluster is to achieve comes as metrics (canary_objective_*), so the rules are the same for every cluster. Every
 series is there for each topic (label ``topic``) and for the whole cluster (without it). The alerts are those of chapter
-5 of Google's SRE workbook: a long window shows that it matters, a short one that it goes on.
+5 of Google's SRE workbook: a long window shows that it matters, a short one that it goes on. What is said to be spent
+is measured, and an alert over six hours needs half of them.
 
 Without events there is no share, and nothing calls that met (CanaryObjectiveUnknown). What is planned is no event.
 """
@@ -14,7 +15,7 @@ from canary.metrics.objectives import OBJECTIVES, WINDOWS, Kind
 from canary.workloads.catalogue import WORKLOADS
 from dashboards.boards.queries import bucket_rate, change, gauge, rate
 from dashboards.rules.rule import PLANNED, Recording, Rule
-from dashboards.rules.thresholds import FAST, SLOW, STEADY
+from dashboards.rules.thresholds import COVERED, FAST, SLOW, STEADY
 
 
 def days(seconds: float) -> str:
@@ -43,6 +44,7 @@ _AVERAGES: Final = {
 }
 """How rates are averaged over each window; of a long one in steps as long as what the rates are of."""
 _MONTH_S: Final = 2_592_000
+_SECONDS: Final = {"1h": 3_600, "6h": 21_600, "3d": 259_200}
 _ON: Final = "on (cluster, objective) group_left ()"
 
 
@@ -149,7 +151,7 @@ MEASURED: Final = (
         Recording(name=f"{ERRORS}{window}", expression=_share(*(over.format(name) for name in (GOOD, TOTAL))))
         for window, over in _AVERAGES.items()
     ),
-    _known("1h", "5m", "5m", 12),
+    _known("1h", "5m", "1m", 60),
     _known("6h", "5m", "5m", 72),
     _known("3d", "1h", "1h", 72),
     *(_known(days(seconds), "1h", "1h", round(seconds / 3600)) for seconds in WINDOWS),
@@ -177,17 +179,26 @@ _ADVICE = (
     "produce, end_to_end, commit: look at the brokers' disks, request queues and network.",
     "If the objective asks for more than you need, change clusters[].objectives; null switches one off.",
 )
-_GOES_ON = " of the bad events that the objective allows in 30 days were used up within "
 
 
-def _burns(name: str, factor: float, windows: tuple[str, str], *, share: str, gone: str, **more: Any) -> Rule:
+def _burns(name: str, factor: float, windows: tuple[str, str], *, known: float = 0, **more: Any) -> Rule:
+    """Return the alert that a budget goes ``factor`` times too fast; its value is the share of the budget spent.
+
+    ``known``: the share of the long window in which there must have been events: a canary that is minutes old spends
+    its budget of an hour, and has no six hours of which to speak.
+    """
     long, short = windows
+    burning, on = (f"{BURN}{window}{{TOPIC}} > {factor}" for window in windows)
+    condition = f"({burning}) * {_SECONDS[long]} / {_MONTH_S} and {on}"
+    spent = f"{{{{ $value | humanizePercentage }}}} of the error budget of {_WHERE} went within {long}"
     return Rule(
         name=name,
-        expression=_worst(f"{BURN}{long}{{TOPIC}} > {factor} and {BURN}{short}{{TOPIC}} > {factor}"),
-        summary=f"The error budget of {_WHERE} is gone {gone} at this rate",
-        meaning=f"{share}{_GOES_ON}{long}, and it still goes on (in the last {short}).",
-        now=f"{_WHAT}: bad events come {{{{ $value | humanize }}}} times as fast as the objective allows.",
+        expression=_worst(condition + (f" and {KNOWN}{long}{{TOPIC}} >= {known}" if known else "")),
+        summary=spent,
+        meaning=f"Bad events come more than {factor} times as fast as the objective allows over 30 days: on average of "
+        f"the last {long}, and still in the last {short}."
+        + (f" At least {known * 100:g} % of the last {long} are known." if known else ""),
+        now=f"{spent}.",
         advice=_ADVICE,
         class_="unavailability",
         **more,
@@ -195,13 +206,9 @@ def _burns(name: str, factor: float, windows: tuple[str, str], *, share: str, go
 
 
 BUDGETS: Final = (
-    _burns(
-        "CanaryBudgetBurnFast", FAST, ("1h", "5m"), share="2 %", gone="within 2 days", severity="critical", keep="10m"
-    ),
-    _burns(
-        "CanaryBudgetBurnSlow", SLOW, ("6h", "30m"), share="5 %", gone="within 5 days", severity="critical", keep="30m"
-    ),
-    _burns("CanaryBudgetBurnSteady", STEADY, ("3d", "6h"), share="10 %", gone="before its time", keep="1h"),
+    _burns("CanaryBudgetBurnFast", FAST, ("1h", "5m"), severity="critical", keep="10m"),
+    _burns("CanaryBudgetBurnSlow", SLOW, ("6h", "30m"), known=COVERED, severity="critical", keep="30m"),
+    _burns("CanaryBudgetBurnSteady", STEADY, ("3d", "6h"), known=COVERED, keep="1h"),
     Rule(
         name="CanaryObjectiveMissed",
         expression=_worst(f"{SPENT}{{TOPIC}} >= 1"),

@@ -8,6 +8,7 @@ from canary.anomalies.anomaly import Class, Severity
 from canary.anomalies.policy import class_of
 from dashboards.boards.incident import BEGAN
 from dashboards.boards.queries import HEARTBEAT, gauge
+from dashboards.rules.thresholds import COVERED
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
@@ -42,6 +43,24 @@ _FACTS = (
     "{{ end }}{{ end }}{{ end }}"
 )
 """The template of the incidents of the alert's class in its cluster: place, time, what is gone, link."""
+
+
+def age(metric: str, asked: str = "") -> str:
+    """Return the time (s) since a metric says that something was last done, by cluster.
+
+    What was never done (0, or no series) is as old as the probing, where it is asked for: where there is the metric
+    ``asked`` (by default the same one). What a canary of minutes has not done yet is not overdue for days.
+    """
+    last, wanted, began = (
+        f"max by (cluster) ({gauge(one)})"
+        for one in (metric, asked or metric, "canary_probing_since_timestamp_seconds")
+    )
+    return f"time() - ({last} > 0 or ({began} and {wanted}) or {last})"
+
+
+def covered(series: str, hours: int) -> str:
+    """Return the series of which there were samples in at least COVERED of so many hours: of others it is no window."""
+    return f"count_over_time(({series})[{hours}h:5m]) >= {COVERED * hours * 12:g}"
 
 
 def broker_in(label: str) -> dict[str, str]:

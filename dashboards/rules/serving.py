@@ -1,7 +1,7 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
 from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
-from dashboards.rules.rule import Rule
+from dashboards.rules.rule import Rule, age
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
@@ -41,10 +41,10 @@ SERVING = (
     ),
     Rule(
         name="CanaryDrillOverdue",
-        expression=f"time() - max by (cluster) ({gauge('canary_drill_last_success_timestamp_seconds')}) > {PROVEN_S}",
+        expression=f"{age('canary_drill_last_success_timestamp_seconds')} > {PROVEN_S}",
         hold="1h",
         summary="The alarm of {{ $labels.cluster }} was not proven for 8 days",
-        meaning="No drill of this cluster was found by the canary and came back from the pager for 8 days (or ever): a "
+        meaning="No drill of this cluster was found by the canary and came back from the pager for 8 days: a "
         "silent canary may be one whose alarm does not reach you.",
         advice=(
             "Read the last drill's error: GET /api/v1/drills.",

@@ -24,3 +24,5 @@ FAST: Final = 14.4
 SLOW: Final = 6
 STEADY: Final = 1
 """Burn rates of an error budget: within 1 h, 6 h, 3 d they use up 2 %, 5 %, 10 % of what 30 days allow."""
+COVERED: Final = 0.5
+"""An average over a window is one of that window if there were events, or samples, in this share of it."""

@@ -25,7 +25,7 @@ import structlog
 from spark_reconcile.nightly import children
 from spark_reconcile.nightly.drilling import Drilling
 from storage.store import Store, StoreError
-from storage.store.repositories.leases import Leadership
+from storage.store.repositories.leases import Leadership, scheduler_lease
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Purged
 
@@ -58,17 +58,12 @@ class Ticket:
     cluster: str
 
 
-def lease_name(cluster: str) -> str:
-    """Return the name of the lease whose holder reconciles a cluster."""
-    return f"scheduler/{cluster}"
-
-
 def leadership(
     store: Store, holder: str, clusters: Iterable[str], monotonic: Callable[[], float] = time.monotonic
 ) -> Leadership:
     """Return which clusters a scheduler leads: those whose leases it holds."""
     return Leadership(
-        store.leases, holder, {lease_name(one): one for one in clusters}, "schedule_leads", monotonic=monotonic
+        store.leases, holder, {scheduler_lease(one): one for one in clusters}, "schedule_leads", monotonic=monotonic
     )
 
 

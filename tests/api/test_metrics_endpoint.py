@@ -16,6 +16,7 @@ from api.metrics import collect
 from canary.anomalies.catalogue import CATALOGUE
 from canary.metrics import METRICS
 from canary.settings.serving import ApiSettings
+from spark_reconcile.nightly.scheduler import leadership
 from storage.store import StoreError
 from tests.api.serving import NOW_NS, BrokenStore, Client, lost, partition, scrape, settings, view
 
@@ -244,7 +245,7 @@ def test_what_nights_are_missed_by_is_told_also_by_a_runner_that_is_dead_and_of_
 ) -> None:
     began_ns = NOW_NS - 50 * 10**9
     for name, night_s, ago_s in (("canary-0", 86400.0, 3600), ("canary-1", 21600.0, 7200)):
-        content = view(since_ns=began_ns, night_s=night_s)
+        content = view(since_ns=began_ns, night_s=night_s, night_asked=True)
         store.views.save("prod", name, time.time_ns() - ago_s * 10**9, content)
     store.views.save("unscheduled", "canary-0", time.time_ns(), view())
     samples = scrape(Client(create_app(settings("prod", "new"), store)))
@@ -253,6 +254,34 @@ def test_what_nights_are_missed_by_is_told_also_by_a_runner_that_is_dead_and_of_
     began = samples["canary_probing_since_timestamp_seconds", (("cluster", "prod"),)]
     assert began == pytest.approx(began_ns / 1e9)
     assert not [labels for name, labels in samples if name == "canary_reconcile_last_success_timestamp_seconds"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("scheduler", [False, True])
+@pytest.mark.parametrize("night_s", [None, 86400.0])
+def test_nights_are_due_only_where_the_settings_ask_for_them_or_a_scheduler_was_there(
+    *, asked: bool, scheduler: bool, night_s: float | None, store: Store
+) -> None:
+    store.views.save("prod", "canary-0", time.time_ns(), view(night_s=night_s, night_asked=asked))
+    if scheduler:
+        leads = leadership(store, "one", ["prod"])
+        assert leads.renew() == {"prod"}
+        leads.release()  # it has ended, and nobody does its nights
+    app = create_app(settings("prod", "new"), store)
+    client = Client(app)
+    due = [labels for name, labels in scrape(client) if name == "canary_reconcile_interval_seconds"]
+    assert due == ([(("cluster", "prod"),)] if night_s and (asked or scheduler) else [])
+    said = client.get("/api/v1/clusters/prod/summary").json()["no_nights"]
+    remedy = "schedule.reconcile is never" if night_s is None else "kafka-durability-canary[spark]"
+    assert (said is None) == bool(night_s and scheduler)
+    assert said is None or remedy in said
+    for page in ("/", "/clusters/prod", "/reconciliations", "/reconciliations?cluster=prod"):
+        assert (remedy in client.get(page).text) == (said is not None), page
+    assert client.get("/api/v1/clusters/new/summary").json()["no_nights"] is None  # no runner, nothing known
+    limited = asyncio.run(app.state.canary.of(frozenset({"prod"})).knowledge())
+    assert limited.clusters["prod"].no_nights == said
+    store.retention.forget("prod", time.time_ns())
+    assert store.leases.scheduled() == frozenset()
 
 
 def refuse() -> None:

@@ -399,6 +399,32 @@ def test_it_goes_by_the_schedule_that_is_set(tmp_path: Path) -> None:
     firing(STALE, weekly, {"60h": False}, tmp_path, every="2m")
 
 
+def test_nights_that_nobody_asks_for_or_does_are_not_missed(tmp_path: Path) -> None:
+    """Without Spark, and with the default schedule, the API exports no time between two nights."""
+    young = both(PROBING, 'cluster="prod"', "0x2000")
+    for alert in (STALE, MISSING):
+        firing(alert, young, {"26h10m": False, "50h10m": False, "60h": False}, tmp_path, every="2m")
+    firing(MISSING, young | scheduled(24), {"49h50m": False, "50h10m": True}, tmp_path, every="2m")
+
+
+@pytest.mark.parametrize(
+    ("alert", "metric", "times"),
+    [
+        ("CanaryDigestStale", "digest", {"110h": False, "125h50m": False, "126h10m": True}),
+        ("CanaryReceiptsStale", "receipts", {"110h": False, "125h50m": False, "126h10m": True}),
+        ("CanaryDrillOverdue", "drill", {"110h": False, "291h": False, "294h": True}),
+    ],
+)
+def test_what_was_never_done_is_overdue_since_probing_began_and_only_where_it_is_asked_for(
+    alert: str, metric: str, times: dict[str, bool], tmp_path: Path
+) -> None:
+    began = scheduled(24) | both(PROBING, 'cluster="prod"', f"_x1000 {100 * 3600}x2000")
+    never = both(f"canary_{metric}_last_success_timestamp_seconds", 'cluster="prod"', "_x1000 0x2000")
+    interval = both("canary_reconcile_interval_seconds", 'cluster="prod"', "86400x3000")
+    firing(alert, began | interval | never, times, tmp_path, every="6m")
+    firing(alert, began | interval, dict.fromkeys(times, False), tmp_path, every="6m")
+
+
 @pytest.mark.parametrize(("alert", "metric"), [("CanaryDigestStale", "digest"), ("CanaryReceiptsStale", "receipts")])
 def test_digests_and_checks_of_receipts_that_were_not_made_last_night_are_said(
     alert: str, metric: str, tmp_path: Path
@@ -467,6 +493,8 @@ def test_old_records_that_no_read_can_have_for_hours_are_said_and_a_restart_is_n
     firing("CanaryRandomReadsUnanswered", away, {"2h": False, "6h": True, "11h": False}, tmp_path, every="5m")
     rolling = both(name, f'{topic}"answered"', "0+1x150") | both(name, f'{topic}"unanswered"', "0x20 0+1x9 9x120")
     firing("CanaryRandomReadsUnanswered", rolling, {"2h30m": False, "4h": False}, tmp_path, every="5m")
+    young = both(name, f'{topic}"answered"', "_x60 0x60") | both(name, f'{topic}"unanswered"', "_x60 0+1x60")
+    firing("CanaryRandomReadsUnanswered", young, {"5h30m": False, "6h20m": False, "7h": True}, tmp_path, every="5m")
     off = both(name, f'{topic}"answered"', "0x150") | both(name, f'{topic}"unanswered"', "0x150")
     firing("CanaryRandomReadsUnanswered", off, {"4h": False, "10h": False}, tmp_path, every="5m")
     once = both(name, f'{topic}"answered"', "0x150") | both(name, f'{topic}"unanswered"', "0x20 1x130")

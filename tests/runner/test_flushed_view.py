@@ -54,7 +54,7 @@ def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, mon
         (row,) = store.views.all()
     told = orjson.loads(row.view)
     assert told["shard"] == [1, 3]
-    assert told["night_s"] == 86400
+    assert (told["night_s"], told["night_asked"]) == (86400, True)
     assert told["measurements"] == [
         ["canary_leader_epoch", ["t", "0"], 3],
         ["canary_certificate_expiry_timestamp_seconds", ["client"], 1234.0],

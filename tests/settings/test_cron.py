@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from apscheduler.triggers.cron import CronTrigger
 
-from canary.settings import Settings
+from canary.settings import Settings, load
 from canary.settings.cron import longest_gap_s
 
 if TYPE_CHECKING:
@@ -79,3 +79,28 @@ def test_what_the_scheduler_cannot_strike_or_never_would_is_refused(expression: 
 def test_the_settings_say_how_far_nights_are_apart() -> None:
     assert Settings().schedule.longest_gap_s == 86400
     assert Settings.model_validate({"schedule": {"reconcile": "never"}}).schedule.longest_gap_s is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "schedule", "cluster"),
+    [
+        (False, {}, {}),
+        (False, {"drill": "0 4 * * *"}, {}),
+        (True, {"reconcile": "0 3 * * *"}, {}),
+        (True, {}, {"digests": {"topics": ["orders"]}}),
+        (True, {}, {"receipts": {"url": "/receipts"}}),
+        (False, {"reconcile": "never"}, {"receipts": {"url": "/receipts"}}),
+    ],
+)
+def test_the_default_schedule_is_no_wish_and_what_is_done_at_night_is_one(
+    *, asked: bool, schedule: dict[str, str], cluster: dict[str, object]
+) -> None:
+    probed = {"name": "c", "kafka": {"bootstrap.servers": "k:9092"}} | cluster
+    settings = Settings.model_validate({"schedule": schedule, "clusters": [probed]})
+    assert settings.schedule.asked_for(settings.clusters[0]) is asked
+
+
+def test_a_schedule_in_the_environment_is_a_wish() -> None:
+    for environment, asked in (({}, False), ({"CANARY_SCHEDULE__RECONCILE": "0 3 * * *"}, True)):
+        settings = load(None, environment)
+        assert settings.schedule.asked_for(settings.clusters[0]) is asked

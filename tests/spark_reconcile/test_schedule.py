@@ -18,8 +18,9 @@ from simulation.nights.nights import arrow, probe
 from spark_reconcile.nightly import children, compaction
 from spark_reconcile.nightly import scheduler as schedule
 from spark_reconcile.nightly.run import _next_ns
-from spark_reconcile.nightly.scheduler import Scheduler, due, leadership, lease_name
+from spark_reconcile.nightly.scheduler import Scheduler, due, leadership
 from storage.store import Store, StoreError
+from storage.store.repositories.leases import scheduler_lease
 from storage.store.repositories.reconciliations import TRIES
 from storage.store.values import Held, Lease
 from tests.support import stores, waiting
@@ -103,10 +104,10 @@ def two_besides(others: list[psutil.Process]) -> list[psutil.Process]:
 
 def turns(store: Store) -> int:
     """Return how often the leader has held on to the lease; 0 if nobody leads."""
-    answer = store.leases.acquire(lease_name("c"), "another")
+    answer = store.leases.acquire(scheduler_lease("c"), "another")
     if isinstance(answer, Held):
         return answer.counter
-    store.leases.release(lease_name("c"), "another")
+    store.leases.release(scheduler_lease("c"), "another")
     return 0
 
 
@@ -389,7 +390,7 @@ def test_of_two_schedulers_one_leads_and_the_other_follows_when_it_dies(store: S
     assert led.index(frozenset("c")) in range(14, 17)
     assert not first.renew()
     second.release()
-    assert isinstance(store.leases.acquire(lease_name("c"), "three"), Lease)
+    assert isinstance(store.leases.acquire(scheduler_lease("c"), "three"), Lease)
 
 
 def test_a_night_knows_when_the_next_one_is(settings: Settings, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from canary.settings import load
 from simulation.nights.nights import arrow, probe
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.job.inputs import look
-from spark_reconcile.nightly.scheduler import Scheduler, leadership, lease_name
+from spark_reconcile.nightly.scheduler import Scheduler, leadership
 from storage.probe_log.compacting import compact
 from storage.store import Store
+from storage.store.repositories.leases import scheduler_lease
 from storage.store.values import Held, Lease
 from tests.spark_reconcile.test_schedule import until
 from tests.support import stores
@@ -67,9 +68,9 @@ def succeeded(store: Store, *clusters: str) -> dict[str, str | None]:
 
 def turn(store: Store, cluster: str) -> int:
     """Return how often the leader of a cluster has held on to its lease."""
-    answer = store.leases.hold([lease_name(cluster)], "nobody")[lease_name(cluster)]
+    answer = store.leases.hold([scheduler_lease(cluster)], "nobody")[scheduler_lease(cluster)]
     if isinstance(answer, Lease):
-        store.leases.release(lease_name(cluster), "nobody")
+        store.leases.release(scheduler_lease(cluster), "nobody")
         return 0
     return answer.counter
 

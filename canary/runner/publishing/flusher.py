@@ -82,6 +82,7 @@ class Flusher(Worker):
         self._clock = context.clock
         self._meters = context.meters
         self._night_s = context.settings.schedule.longest_gap_s
+        self._night_asked = context.settings.schedule.asked_for(context.cluster)
         self.latest = latest
         self.shown = 0
         self.withheld = -1
@@ -306,6 +307,7 @@ class Flusher(Worker):
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
             night_s=self._night_s,
+            night_asked=self._night_asked,
             objectives=self._settings.objectives.declared(),
             measurements=(
                 *shown.measurements,

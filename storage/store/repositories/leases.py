@@ -81,6 +81,12 @@ class Leases(Repository):
             _take(connection, holder, LEASES.c.name == name, LEASES.c.counter == seen_counter)
             return _look(connection, name, holder)
 
+    def scheduled(self) -> frozenset[str]:
+        """Return the clusters that a scheduler leads or has led: there are nights, or there were."""
+        named = select(LEASES.c.name).where(LEASES.c.name.startswith(scheduler_lease(""), autoescape=True))
+        with self._database.reading() as connection:
+            return frozenset(name.removeprefix(scheduler_lease("")) for name in connection.scalars(named))
+
 
 class Leadership:
     """What a process leads among others of its kind, because it holds the leases.
@@ -157,6 +163,11 @@ class Leadership:
 def runner_lease(cluster: str, runner: str) -> str:
     """Return the name of the lease of a cluster's live runner of a name."""
     return f"runner/{cluster}/{runner}"
+
+
+def scheduler_lease(cluster: str) -> str:
+    """Return the name of the lease whose holder reconciles a cluster."""
+    return f"scheduler/{cluster}"
 
 
 def _take(connection: Connection, holder: str, *where: ColumnElement[bool]) -> None:

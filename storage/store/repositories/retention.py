@@ -23,7 +23,7 @@ from storage.store.models import (
     VIOLATION_TOTALS,
     VIOLATIONS,
 )
-from storage.store.repositories.leases import runner_lease
+from storage.store.repositories.leases import runner_lease, scheduler_lease
 from storage.store.repositories.violations import loss
 from storage.store.values import Purged
 
@@ -99,6 +99,7 @@ class Retention(Repository):
                 table: connection.execute(delete(table).where(table.c.cluster == cluster)).rowcount
                 for table in (*_NAMED, *_OF_OTHERS, VIOLATIONS, FORGOTTEN, INCIDENTS, TOPOLOGY, MAINTENANCE, DRILLS)
             }
+            connection.execute(delete(LEASES).where(LEASES.c.name == scheduler_lease(cluster)))
             known = connection.execute(delete(CLUSTERS).where(CLUSTERS.c.name == cluster)).rowcount
         if not known and not any(deleted.values()):
             return None
