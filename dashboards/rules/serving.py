@@ -1,7 +1,7 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
 from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
-from dashboards.rules.rule import UNWRITTEN, Rule
+from dashboards.rules.rule import SILENCE, UNWRITTEN, Rule
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
@@ -11,9 +11,6 @@ _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
 _API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
 _UNTOLD = gauge("canary_notifications_oldest_seconds")
 _GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
-_WORSE = f"{{{{ if gt $value {SILENT_S}.0 }}}}critical{{{{ else }}}}warning{{{{ end }}}}"
-"""What arrives late is a ticket; what does not arrive at all is a page, as that of a runner which does not run."""
-
 SERVING = (
     Rule(
         name="CanaryAlertTest",
@@ -71,12 +68,13 @@ SERVING = (
     Rule(
         name="CanaryStoreDown",
         class_="blindness",
-        expression=f"{gauge('canary_api_store_up')} == 0",
+        expression=f"{gauge('canary_api_store_up')} == 0 or max({SILENCE} > {SILENT_S} and on (cluster) {UNWRITTEN})",
         hold="1m",
         keep="2m",
         severity="critical",
-        summary="The canary's store does not answer",
-        meaning="No API replica reaches the store. Runners go on probing and remember what they find, but no alert "
+        summary="The canary's store does not answer, or takes no writes",
+        meaning="No API replica reaches the store, or it takes no writes and nothing of any runner "
+        "arrives. Runners go on probing and remember what they find, but no alert "
         "about it can fire.",
         advice=("Bring the database back. Nothing is lost meanwhile: the runners' ledgers hold everything.",),
         shadowed=False,
@@ -105,7 +103,6 @@ SERVING = (
         expression=f"({_DELAY} > {DELAYED_S} <= {SILENT_S}) or ({_DELAY} > {DELAYED_S} and on (cluster) {UNWRITTEN})",
         hold="2m",
         keep="5m",
-        labels={"severity": _WORSE},
         summary="Findings about {{ $labels.cluster }} reach the store late or not at all",
         meaning="Runners write what they know to the store once a second; it takes them much longer, or the store "
         "takes no write at all (canary_api_store_writable is 0). No alert about a loss can fire meanwhile.",
