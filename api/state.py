@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
+from api.knowledge.slow_brokers import REQUESTS, Requests
 from api.knowledge.trends import Trends
 from api.knowledge.views import ClusterView, read_views
 from api.knowledge.writing import UNKNOWN, Writing, Written
@@ -113,6 +114,7 @@ class State:
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    requests: Requests = field(default_factory=Requests)
     trends: Trends = field(default_factory=Trends)
     """By cluster; shared by all principals, as a page shows those of the clusters in its own knowledge only."""
     limited: OrderedDict[frozenset[str], State] = field(default_factory=OrderedDict)
@@ -175,6 +177,8 @@ class State:
         heard = partial(self.heartbeats.heard, now_s=self.monotonic())
         clusters = read_views(self.store.views.all(), now_ns, self.configured, heard)
         self.trends.note(clusters, self.monotonic())
+        for view in clusters.values():
+            view.slow = self.requests.slow(view.name, view.series.get(REQUESTS, {}), self.monotonic())
         return Knowledge(
             now_ns,
             clusters,

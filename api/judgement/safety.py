@@ -213,6 +213,16 @@ def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | 
     return _counted(number, "1 partition takes no writes", "partitions take no writes")
 
 
+def _slow(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    if not cluster.slow:
+        return None
+    most = max(cluster.slow, key=lambda one: one.within_s)
+    many = f"brokers {', '.join(one.broker for one in cluster.slow)} are"
+    who = many if len(cluster.slow) > 1 else f"broker {most.broker} is"
+    others = f"those to other brokers within {most.others_s:g} s"
+    return f"{who} slow: nine requests in ten are answered within {most.within_s:g} s, {others}"
+
+
 def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     warnings = sum(row.records for row in rows if row.severity == "warning" and row.state == "open")
     return _counted(warnings, "1 warning is open", "warnings are open")
@@ -255,6 +265,7 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("watch", _troubled),
     ("watch", _unstored),
     ("watch", _unwritable),
+    ("watch", _slow),
     ("watch", _warns),
     ("watch", _leaderless),
     ("watch", _late),

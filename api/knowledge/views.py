@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from api.knowledge.heartbeats import Heard
+from api.knowledge.slow_brokers import SlowBroker
 from api.knowledge.writing import UNKNOWN, Written
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
@@ -96,6 +97,8 @@ class ClusterView:
     """What live runners know of applications; None: nothing, or they are not watched."""
     mirrors: MirrorsSeen | None = None
     """The same of topics that are mirrored from other clusters."""
+    slow: Sequence[SlowBroker] = ()
+    """The brokers that answer slowly beside the others."""
     writes: Written = UNKNOWN
     """Whether the store takes writes of the API: if not, the silence of runners says nothing of them."""
 
