@@ -22,7 +22,7 @@ SECONDS = {"1": [0.004], "2": [0.004, 0.004, 1.97], "3": [0.004]}
 
 
 def measured(rounds: int, seconds: dict[str, list[float]]) -> dict[tuple[str, ...], Measurement]:
-    found = {}
+    found: dict[tuple[str, ...], Measurement] = {}
     for broker, turns in seconds.items():
         histogram = Histogram()
         for number in range(rounds):
