@@ -34,8 +34,6 @@ _FORMER_TIMES = 60
 _WATCHED_CAP_NS = {"probe": 3 * 10**9, "all": 10 * 10**9}
 """Watched time between two rounds at most; beyond it the cluster was not watched."""
 _REFILL_NS = 30 * 10**9
-_SILENT_NS = 3 * 10**9
-"""A round of questions of which none is answered takes as long."""
 _CONTROLLER_TIMES = 40
 """A controller named so many times in a row is believed. KRaft's brokers name any live broker, each time another."""
 
@@ -136,7 +134,6 @@ def configured(scope: Scope, fact: f.WatchedConfigured) -> None:
 
 def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     """The live brokers and the controller."""
-    _silence(scope, fact.at_ns)
     top, live = scope.state.topology, set(broker_ids(fact.brokers))
     first = not top.brokers
     for number in sorted(live - top.brokers.keys()):
@@ -153,20 +150,6 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
         _event(scope, {"event": "broker-returned" if broker.live else "broker-left", "broker": number, **away})
         scope.found.changes.append(_broker_change(fact.at_ns, number, broker))
     _controller(scope, fact, several=len(live) > 1)
-
-
-def _silence(scope: Scope, at_ns: int) -> None:
-    """No broker has answered until now: so none of them can be said to have been there meanwhile.
-
-    For example, all brokers are killed. The one that comes back first answers, and it alone is never seen to be gone.
-    """
-    state = scope.state
-    if state.silent_ns >= _SILENT_NS:
-        began_ns = state.looked_ns - state.silent_ns
-        scope.found.changes += [
-            TopologyChange(began_ns, "cluster", "", 0, detail="silent"),
-            TopologyChange(at_ns, "cluster", "", 0),
-        ]
 
 
 def _controller(scope: Scope, fact: f.ClusterSeen, *, several: bool) -> None:
