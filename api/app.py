@@ -18,6 +18,7 @@ from api import errors, health
 from api.access.auth import Authentication
 from api.access.headers import security_headers
 from api.access.login import Login, LoginError
+from api.knowledge.writing import Writing
 from api.metrics import collect
 from api.openapi import secured
 from api.pages import clusters as cluster_pages
@@ -91,6 +92,7 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         probe_log=_late_probe_log(settings.probe_log.url) if probe_log is None else lambda: probe_log,
         calls=calls,
         log_calls=_log_calls(),
+        writing=Writing(store),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
         notified=tuple(one.name for one in settings.notify),

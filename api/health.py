@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
-from api.judgement.safety import judge, silence
+from api.judgement.safety import STORE_LOCKED, judge, silence
+from api.knowledge.views import ClusterView
 from api.problems import Problem, problem
 from api.state import Knowledge, Shared
 
@@ -37,17 +38,25 @@ async def readyz(request: Request, state: Shared) -> Response:
     return PlainTextResponse("".join(f"{line}\n" for line in ("ready", *unknown)))
 
 
+def _remedy(view: ClusterView) -> str:
+    if view.writes.takes is False:
+        return "See whether the database is locked, read-only, or its disk full."
+    if not view.runners:
+        return "Start one with `canary run`."
+    return "See whether its runner lives, and read the end of its log."
+
+
 def silent(knowledge: Knowledge, configured: tuple[str, ...]) -> str | None:
     """Return why a configured cluster (without any: every cluster) has no runner that judges it, or None."""
     clusters = knowledge.clusters
     if not configured:
         if any(view.judges for view in clusters.values()):
             return None
+        if knowledge.writes.takes is False:
+            return f"{STORE_LOCKED} ({knowledge.writes.why}): what runners find does not arrive."
         return "No runner has stored what it knows lately; start one with `canary run`."
     for name in configured:
         view = clusters[name]
-        if not view.runners:
-            return f"No runner has reported on {name} yet; start one with `canary run`."
         if said := silence(view):
-            return f"{said} See whether its runner lives, and read the end of its log."
+            return f"{said} {_remedy(view)}"
     return None

@@ -15,8 +15,10 @@ from starlette.requests import Request
 
 from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
+from api.knowledge.slow_brokers import REQUESTS, Requests
 from api.knowledge.trends import Trends
 from api.knowledge.views import ClusterView, read_views
+from api.knowledge.writing import UNKNOWN, Writing, Written
 from api.principal import principal_of
 from api.store_calls import Calls, UnavailableError
 from canary.anomalies.policy import REHEARSALS
@@ -62,6 +64,8 @@ class Knowledge:
     """Each cluster's last drill that was found and came back from the pager."""
     receivers: Sequence[Receiver] = ()
     """Who is told of incidents by the canary itself."""
+    writes: Written = UNKNOWN
+    """Whether the store takes writes of the API."""
 
 
 @dataclass(slots=True)
@@ -98,6 +102,7 @@ class State:
     probe_log: Callable[[], ProbeLogReader]
     calls: Calls
     log_calls: Calls
+    writing: Writing
     configured: tuple[str, ...]
     api: ApiSettings
     notified: tuple[str, ...] = ()
@@ -111,6 +116,7 @@ class State:
     rendered: Rendered = field(default_factory=Rendered)
     survived: Remembered = field(default_factory=Remembered)
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
+    requests: Requests = field(default_factory=Requests)
     trends: Trends = field(default_factory=Trends)
     """By cluster; shared by all principals, as a page shows those of the clusters in its own knowledge only."""
     limited: OrderedDict[frozenset[str], State] = field(default_factory=OrderedDict)
@@ -162,15 +168,19 @@ class State:
         Raises:
             UnavailableError: the store does not answer ``within`` so many seconds (None: the usual limit).
         """
-        if within is None:
-            return await self.calls(self._read)
-        return await self.calls.within(within, self._read)
+        known = await (self.calls(self._read) if within is None else self.calls.within(within, self._read))
+        writes = await self.writing.look(suspected=any(view.unheard for view in known.clusters.values()))
+        for view in known.clusters.values():
+            view.writes = writes
+        return replace(known, writes=writes)
 
     def _read(self) -> Knowledge:
         now_ns = self.now_ns()
         heard = partial(self.heartbeats.heard, now_s=self.monotonic())
         clusters = read_views(self.store.views.all(), now_ns, self.configured, heard, self.scheduled())
         self.trends.note(clusters, self.monotonic())
+        for view in clusters.values():
+            view.slow = self.requests.slow(view.name, view.series.get(REQUESTS, {}), self.monotonic())
         return Knowledge(
             now_ns,
             clusters,

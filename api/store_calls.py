@@ -9,6 +9,8 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 
+from storage.store.errors import UnwritableError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -72,7 +74,9 @@ class Calls:
             raise
         except self._errors as error:
             log.warning("call_failed", what=self._what, error=str(error))
-            raise UnavailableError(self._what, f"{type(error).__name__}; the log of the API says more") from error
+            locked = f"it takes no write: {error.reason}" if isinstance(error, UnwritableError) else None
+            detail = locked or f"{type(error).__name__}; the log of the API says more"
+            raise UnavailableError(self._what, detail) from error
 
     def _submit(self, future: Future[T], call: Callable[[], T]) -> None:
         self._jobs.put((future, call))  # type: ignore[arg-type]  # a Future[T] with the Callable that gives its T

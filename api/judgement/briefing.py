@@ -132,9 +132,8 @@ async def briefing(
     losses = [timed(lost, acknowledged, evidence) for lost in ranges]
     since_ns = min([incident.first_ns, *(lost.times[0] for lost in losses if lost.times)]) - BEFORE_NS
     partition = await _partition(state, incident, since_ns)
-    wanted = TopologyFilter(incident.cluster, "broker", since_ns=since_ns)
-    gone_and_there = await state.calls(state.store.topology.spans, wanted, _SPANS)
-    brokers = _brokers(gone_and_there)
+    gone_and_there = await brokers_since(state, incident.cluster, since_ns)
+    brokers = _brokers(span for span in gone_and_there if span.subject == "broker")
     cause = likely_cause(found.firsts, partition, gone_and_there)
     holders = _holders(partition, losses[0] if losses else None, incident.first_ns)
     alive = next((one.address for one in brokers.values() if one.there and one.address), "")
@@ -149,6 +148,16 @@ async def briefing(
         steps=[StepOut.model_validate(one) for one in steps],
         brokers={number: one.address for number, one in brokers.items() if one.address},
     )
+
+
+async def brokers_since(state: State, cluster: str, since_ns: int) -> list[TopologySpan]:
+    """Return the timelines of a cluster's brokers, and of the cluster: when none of them answered.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    wanted = [TopologyFilter(cluster, subject, since_ns=since_ns) for subject in ("broker", "cluster")]
+    return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, _SPANS)]
 
 
 async def _partition(state: State, incident: Incident, since_ns: int) -> list[TopologySpan]:

@@ -7,20 +7,36 @@ with ISR {1} at that time is exposed to the same loss.
 So the violated partition's timeline is searched for its smallest ISR below its replicas before the loss. Exposed are
 the partitions of any topic with the same leader and ISR at that time. If the timeline has no such state (it may be too
 coarse), the partitions with the same leader are returned, and ``basis`` says so.
+
+If several brokers were gone in one outage, and every in-sync replica of the violated partition among them, the danger
+was the same for every partition of which that is so, whichever broker led it. For example, brokers 1, 2 and 3 are
+killed: every partition was exposed, and not only those of broker 3. If only the leader was among them, exposed is what
+any of these brokers led.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
+from api.knowledge.outages import Outage
 from storage.store.values import TopologySpan
 
 BEFORE_NS = 15 * 60 * 10**9
 """How long before the first sight of a violation its cause may lie."""
 
+ISR_GONE: Final = "in-sync replicas all gone or out of reach at once"
+SAME_LEADER: Final = "same leader"
+LEADER_GONE: Final = "leader gone in the same outage"
+_Alike = Callable[[TopologySpan], bool]
+"""Whether a state of another partition was in the danger of the violated one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """``basis``: "same leader and shrunken ISR", "same leader" or "unknown"; ``states``: the violated partition's.
+    """``basis``: ISR_GONE, LEADER_GONE, "same leader and shrunken ISR", "same leader" or "unknown".
+
+    ``states``: those of the violated partition when it was in danger.
 
     ``partitions``: the first such state of each exposed partition.
     """
@@ -30,25 +46,52 @@ class Exposure:
     partitions: tuple[TopologySpan, ...]
 
 
-def exposure(topic: str, partition: int, last_ns: int, spans: Iterable[TopologySpan]) -> Exposure:
+def exposure(
+    topic: str, partition: int, last_ns: int, spans: Iterable[TopologySpan], lost: Sequence[Outage] = ()
+) -> Exposure:
     """Return the partitions that were in the state of (``topic``, ``partition``) before its loss.
 
-    ``spans`` are those of all partitions in the window, oldest first. States after ``last_ns``, when the loss was first
-    seen, cannot be its cause.
+    ``spans`` are those of all partitions in the window, oldest first; ``lost``: its outages. States after ``last_ns``,
+    when the loss was first seen, cannot be its cause.
     """
     everywhere = [span for span in spans if span.subject == "partition"]
     own = [span for span in everywhere if (span.topic, span.number) == (topic, partition) and span.at_ns <= last_ns]
-    states, basis = _endangered(own)
+    states, basis, alike = _danger(own, [outage for outage in lost if len(outage.brokers) > 1])
     if not states:
         return Exposure("unknown", (), ())
-    found = [
-        span
-        for span in everywhere
-        if (span.topic, span.number) != (topic, partition)
-        and any(_alike(span, state, basis) and _overlap(span, state) for state in states)
-    ]
+    others = [span for span in everywhere if (span.topic, span.number) != (topic, partition)]
+    found = [span for span in others if alike(span)]
     first = {(span.topic, span.number): span for span in reversed(found)}
     return Exposure(basis, tuple(states), tuple(first[place] for place in sorted(first)))
+
+
+def _danger(own: Sequence[TopologySpan], lost: Sequence[Outage]) -> tuple[list[TopologySpan], str, _Alike]:
+    """Return the states in which a partition was in danger, what the danger was, and which others were in the same."""
+    states, basis = _endangered(own)
+    for reason, gone in ((ISR_GONE, _isr), (LEADER_GONE, _leader)):
+        hit = [outage for outage in lost if any(_met(span, outage, gone) for span in own)]
+        if hit and (reason == ISR_GONE or basis == SAME_LEADER):
+            met = partial(_met_by_any, hit, gone)
+            return [span for span in own if met(span)], reason, met
+    return states, basis, lambda span: any(_alike(span, one, basis) and _overlap(span, one) for one in states)
+
+
+def _isr(span: TopologySpan) -> frozenset[int]:
+    return frozenset(span.isr)
+
+
+def _leader(span: TopologySpan) -> frozenset[int]:
+    return frozenset() if span.leader is None else frozenset({span.leader})
+
+
+def _met_by_any(hit: Sequence[Outage], gone: Callable[[TopologySpan], frozenset[int]], span: TopologySpan) -> bool:
+    return any(_met(span, outage, gone) for outage in hit)
+
+
+def _met(span: TopologySpan, outage: Outage, gone: Callable[[TopologySpan], frozenset[int]]) -> bool:
+    """Return whether an outage met a partition in this state, and had all brokers that ``gone`` names of it."""
+    met = span.at_ns <= outage.last_ns and (span.until_ns is None or span.until_ns > outage.begin_ns)
+    return met and span.led and bool(span.isr) and outage.brokers >= gone(span)
 
 
 def _endangered(own: Sequence[TopologySpan]) -> tuple[list[TopologySpan], str]:
@@ -57,7 +100,7 @@ def _endangered(own: Sequence[TopologySpan]) -> tuple[list[TopologySpan], str]:
     if shrunken:
         least = min(len(span.isr) for span in shrunken)
         return [span for span in shrunken if len(span.isr) == least], "same leader and shrunken ISR"
-    return led[-1:], "same leader"
+    return led[-1:], SAME_LEADER
 
 
 def _before_unclean(own: Sequence[TopologySpan]) -> list[TopologySpan]:
@@ -77,7 +120,7 @@ def _before_unclean(own: Sequence[TopologySpan]) -> list[TopologySpan]:
 def _alike(span: TopologySpan, state: TopologySpan, basis: str) -> bool:
     if span.leader != state.leader:
         return False
-    return basis == "same leader" or (span.isr == state.isr and len(span.isr) < len(span.replicas))
+    return basis == SAME_LEADER or (span.isr == state.isr and len(span.isr) < len(span.replicas))
 
 
 def _overlap(span: TopologySpan, state: TopologySpan) -> bool:

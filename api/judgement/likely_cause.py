@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from api.judgement.exposure import BEFORE_NS
+from api.knowledge.outages import Outage, outages
 from api.shapes import moment
 from storage.store.values import StoredViolation, TopologySpan
 
@@ -41,6 +42,10 @@ _SAID: Final[dict[str, Kind]] = {
 """Violations of the same incident that are a cause by themselves."""
 
 
+OUTAGES: Final = 3
+"""At most so many outages, the latest ones, are named beside a cause."""
+
+
 class Cause(NamedTuple):
     """What was seen just before, for machines and for people; ``at_ns`` None: nothing was."""
 
@@ -54,24 +59,31 @@ def likely_cause(
 ) -> Cause:
     """Return what explains an incident best; of two alike the later one.
 
-    ``partition`` and ``brokers`` are the timelines of the violated partition and of the brokers, oldest first. What was
-    seen after the first violation explains nothing; what is older than ``BEFORE_NS`` is too old.
+    ``partition`` is the timeline of the violated partition, ``brokers`` that of brokers and cluster, oldest first. What
+    was seen after the first violation explains nothing; what is older than ``BEFORE_NS`` is too old.
     """
     first_ns = min((one.first_seen_ns for one in violations), default=0)
     said = [Cause(_SAID[one.kind], one.summary, one.first_seen_ns) for one in violations if one.kind in _SAID]
-    seen = [
-        one
-        for one in (*_changes(partition), *_departures(brokers, partition))
-        if one.at_ns is not None and first_ns - BEFORE_NS <= one.at_ns <= first_ns
-    ]
-    found = sorted((*said, *seen), key=lambda one: (_ORDER.index(one.kind), -(one.at_ns or 0)))
+    since_ns = first_ns - BEFORE_NS
+    changes = [one for one in _changes(partition) if one.at_ns is not None and since_ns <= one.at_ns <= first_ns]
+    lost = outages(brokers, since_ns, first_ns)
+    departures = [_departure(one, partition) for one in reversed(lost)]
+    found = sorted((*said, *changes, *departures), key=lambda one: (_ORDER.index(one.kind), -(one.at_ns or 0)))
     if found:
-        return found[0]
+        several = len(frozenset().union(*(one.brokers for one in lost))) > 1
+        return _with(found[0], departures) if several or found[0] in departures else found[0]
     if not partition:
         return Cause("unknown", "Cause unknown: the timeline does not have this partition at that time.")
     minutes = BEFORE_NS // (60 * 10**9)
     words = f"Cause unknown: no change of leader, ISR or brokers was seen in the {minutes} minutes before."
     return Cause("unknown", words)
+
+
+def _with(cause: Cause, departures: Sequence[Cause]) -> Cause:
+    """Return a cause that names every broker that was gone, so that none of several is taken for the only one."""
+    others = [one.sentence for one in departures if one != cause]
+    more = f"Brokers were gone {len(others) - OUTAGES} times more." if len(others) > OUTAGES else ""
+    return cause._replace(sentence=" ".join(filter(None, (cause.sentence, *others[:OUTAGES], more))))
 
 
 def _changes(partition: Sequence[TopologySpan]) -> Iterable[Cause]:
@@ -107,17 +119,46 @@ def _election(span: TopologySpan, led: int, isr: tuple[int, ...]) -> Cause:
     )
 
 
-def _departures(brokers: Sequence[TopologySpan], partition: Sequence[TopologySpan]) -> Iterable[Cause]:
-    for span in brokers:
-        if span.detail:
-            continue
-        led = [one.leader for one in partition if one.at_ns <= span.at_ns and one.led]
-        back = f", and back at {moment(span.until_ns):%H:%M:%S}" if span.until_ns is not None else ""
-        if led and led[-1] == span.number:
-            words = f"The leader, broker {span.number}, was gone at {_clock(span)}{back}."
-            yield Cause("leader restarted", words, span.at_ns)
-        else:
-            yield Cause("broker gone", f"Broker {span.number} was gone at {_clock(span)}{back}.", span.at_ns)
+def _departure(outage: Outage, partition: Sequence[TopologySpan]) -> Cause:
+    led = [one.leader for one in partition if one.at_ns <= outage.last_ns and one.led]
+    leader = led[-1] if led else None
+    gone = sorted({span.number for span in outage.absences})
+    if outage.silence is None and len(gone) == 1:
+        who, at = f"roker {gone[0]}", _clock(outage.absences[0])
+        named = f"The leader, b{who}," if leader == gone[0] else f"B{who}"
+        words = f"{named} was gone at {at}{_back(outage.absences[:1], ', and back at')}."
+    else:
+        words = " ".join(filter(None, (_silent(outage), _together(outage, gone, leader))))
+    return Cause("leader restarted" if leader in gone else "broker gone", words, outage.begin_ns)
+
+
+def _silent(outage: Outage) -> str:
+    if outage.silence is None:
+        return ""
+    until = f" to {moment(outage.silence.until_ns):%H:%M:%S}" if outage.silence.until_ns is not None else " on"
+    all_of = f"{_brokers(sorted(outage.brokers))} {'were' if len(outage.brokers) > 1 else 'was'} gone or out of reach"
+    return f"No broker answered from {_clock(outage.silence)}{until}: {all_of}."
+
+
+def _together(outage: Outage, gone: Sequence[int], leader: int | None) -> str:
+    if not gone:
+        return ""
+    first, last = outage.absences[0], outage.absences[-1]
+    at = _clock(first) if _clock(first) == _clock(last) else f"{_clock(first)} to {_clock(last)}"
+    led = f" (broker {leader} led)" if leader in gone and len(gone) > 1 else ""
+    who = _brokers(gone)
+    back = _back(outage.absences, "; all were back at" if len(gone) > 1 else "; back at")
+    return f"{who[0].upper()}{who[1:]} {'were' if len(gone) > 1 else 'was'} gone at {at}{led}{back}."
+
+
+def _back(absences: Sequence[TopologySpan], words: str) -> str:
+    """Return when the last of some brokers was back, or which of them are not."""
+    last = {span.number: span.until_ns for span in absences}
+    away = sorted(number for number, until_ns in last.items() if until_ns is None)
+    if away and len(away) < len(last):
+        return f"; {_brokers(away)} {'are' if len(away) > 1 else 'is'} not back"
+    ends = [until_ns for until_ns in last.values() if until_ns is not None]
+    return "" if away else f"{words} {moment(max(ends)):%H:%M:%S}"
 
 
 def _again(before: TopologySpan, span: TopologySpan) -> bool:
@@ -136,4 +177,5 @@ def _set(numbers: Iterable[int]) -> str:
 
 
 def _brokers(numbers: Sequence[int]) -> str:
-    return f"broker{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
+    *most, last = map(str, numbers)
+    return f"brokers {', '.join(most)} and {last}" if most else f"broker {last}"

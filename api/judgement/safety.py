@@ -57,6 +57,7 @@ class Judgement:
 
 STORE_AWAY: Final = Judgement("unknown", "The store does not answer. Probing goes on; what it finds is kept.")
 """The answer of a page that cannot read the store."""
+STORE_LOCKED: Final = "The canary's store takes no writes"
 
 
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
@@ -152,11 +153,27 @@ def _on_it(rows: Sequence[ViolationGroup]) -> str:
 
 def silence(cluster: ClusterView) -> str | None:
     """Return a sentence on why a cluster or a share of its partitions is not judged; None while all are judged."""
+    return None if cluster.judges else _unheard(cluster) or _unjudged(cluster)
+
+
+def _unheard(cluster: ClusterView) -> str | None:
+    """Return why nothing of any runner arrives: the store, or the runners; None: something does."""
     name = cluster.name
+    if any(runner.reports for runner in cluster.runners):
+        return None
+    if cluster.writes.takes is False:
+        return f"{STORE_LOCKED} ({cluster.writes.why}): what runners find in {name} does not arrive. They keep it."
     if not cluster.runners:
         return f"No runner has probed {name} yet."
-    if cluster.judges:
+    if any(runner.ahead_s is not None for runner in cluster.runners):
         return None
+    why = ", and the store takes writes: its runner does not run, or does not reach the store"
+    age = plain_duration(cluster.age_s or 0)
+    return f"The canary of {name} has not reported for {age}{why if cluster.writes.takes else ''}."
+
+
+def _unjudged(cluster: ClusterView) -> str:
+    name = cluster.name
     reason = next((runner.blind for runner in cluster.runners if runner.blind), None)
     ahead = next((runner for runner in cluster.runners if runner.ahead_s is not None), None)
     if reason is None and ahead is not None:
@@ -167,8 +184,7 @@ def silence(cluster: ClusterView) -> str | None:
         return f"No runner judges {share}{f': {reason}' if reason else ''}."
     if reason is not None:
         return f"The canary of {name} judges nothing: {reason}."
-    verb = "judged anything" if any(runner.reports for runner in cluster.runners) else "reported"
-    return f"The canary of {name} has not {verb} for {plain_duration(cluster.age_s or 0)}."
+    return f"The canary of {name} has not judged anything for {plain_duration(cluster.age_s or 0)}."
 
 
 def _waits(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
@@ -197,6 +213,16 @@ def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | 
     return _counted(number, "1 partition takes no writes", "partitions take no writes")
 
 
+def _slow(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    if not cluster.slow:
+        return None
+    most = max(cluster.slow, key=lambda one: one.within_s)
+    many = f"brokers {', '.join(one.broker for one in cluster.slow)} are"
+    who = many if len(cluster.slow) > 1 else f"broker {most.broker} is"
+    others = f"those to other brokers within {most.others_s:g} s"
+    return f"{who} slow: nine requests in ten are answered within {most.within_s:g} s, {others}"
+
+
 def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
     warnings = sum(row.records for row in rows if row.severity == "warning" and row.state == "open")
     return _counted(warnings, "1 warning is open", "warnings are open")
@@ -204,6 +230,10 @@ def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
 
 def _troubled(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
     return f"its canary does not work in full: {'; '.join(cluster.troubles)}" if cluster.troubles else None
+
+
+def _unstored(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+    return f"the store takes no writes of the API ({cluster.writes.why})" if cluster.writes.takes is False else None
 
 
 def _leaderless(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
@@ -233,7 +263,9 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("unknown", _blinded),
     ("unknown", _unproven),
     ("watch", _troubled),
+    ("watch", _unstored),
     ("watch", _unwritable),
+    ("watch", _slow),
     ("watch", _warns),
     ("watch", _leaderless),
     ("watch", _late),

@@ -13,9 +13,9 @@ MOST_AROUND = 200
 
 
 class TopologyOut(Shape):
-    """A state of a partition, a broker or the controller from ``at`` to ``until`` (null: until now)."""
+    """A state of a partition, a broker, the controller or the cluster from ``at`` to ``until`` (null: until now)."""
 
-    subject: Literal["partition", "broker", "controller"]
+    subject: Literal["partition", "broker", "controller", "cluster"]
     cluster: str
     topic: str | None = Field(description="Of a partition.")
     partition: int | None
@@ -28,6 +28,7 @@ class TopologyOut(Shape):
     replicas: list[int]
     isr: list[int]
     address: str | None = Field(description="Of a broker; null while it is not in the cluster.")
+    answers: bool | None = Field(description="Of the cluster: whether any broker answers the canary.")
     at: Moment
     until: Moment | None
 
@@ -39,7 +40,7 @@ async def topology_around(state: State, row: StoredViolation) -> list[dict[str, 
     if row.partition is not None:
         own = TopologyFilter(row.cluster, "partition", row.topic, row.partition, since, until)
         spans += await state.calls(state.store.topology.spans, own, MOST_AROUND)
-    for subject in ("broker", "controller"):
+    for subject in ("broker", "controller", "cluster"):
         wanted = TopologyFilter(row.cluster, subject, since_ns=since, until_ns=until)
         spans += await state.calls(state.store.topology.spans, wanted, MOST_AROUND)
     spans.sort(key=lambda span: span.at_ns)
@@ -61,6 +62,7 @@ def topology_out(span: TopologySpan) -> TopologyOut:
         replicas=list(span.replicas),
         isr=list(span.isr),
         address=span.detail or None if of_broker else None,
+        answers=not span.detail if span.subject == "cluster" else None,
         at=moment(span.at_ns),
         until=moment_or_none(span.until_ns),
     )

@@ -11,8 +11,8 @@ from itertools import pairwise
 from threading import Lock
 from typing import Final, NamedTuple
 
+from api.knowledge.slow_brokers import bound_within
 from api.knowledge.views import ClusterView
-from canary.metrics import METRICS
 
 STEP_S: Final = 10.0
 POINTS: Final = 180
@@ -71,7 +71,7 @@ class Trends:
         points = self._of(name)
         return Trend(
             tuple(now_s - after.at_s for _, after in pairwise(points)),
-            tuple(_quantile(before.latencies, after.latencies) for before, after in pairwise(points)),
+            tuple(bound_within(QUANTILE, _LATENCY, a.latencies, b.latencies) for a, b in pairwise(points)),
         )
 
     def _of(self, name: str) -> Sequence[Point]:
@@ -82,19 +82,3 @@ class Trends:
 def _latencies(view: ClusterView) -> tuple[int, ...]:
     series = view.series.get(_LATENCY, {}).values()
     return tuple(map(sum, zip(*(one.counts for one in series if one.counts), strict=False)))
-
-
-def _quantile(before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
-    """Return the bound below which QUANTILE of the observations between two points lie; None: there were none."""
-    if len(before) != len(after):
-        return None
-    counts = [late - early for early, late in zip(before, after, strict=True)]
-    total = sum(counts)
-    if total <= 0 or min(counts) < 0:  # nothing new, or a runner began anew
-        return None
-    reached, bounds = 0, METRICS[_LATENCY].buckets
-    for bound, count in zip((*bounds, bounds[-1]), counts, strict=False):
-        reached += count
-        if reached >= QUANTILE * total:
-            return bound
-    return None

@@ -15,6 +15,8 @@ import structlog
 
 from api.knowledge.heartbeats import Heard
 from canary.extras import remedy
+from api.knowledge.slow_brokers import SlowBroker
+from api.knowledge.writing import UNKNOWN, Written
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
 from canary.metrics.objectives import Objective
@@ -27,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 FRESH_S = 8.0
 """A runner is fresh for this long after it last judged. It judges, and stores its view, at least once a second."""
+_UNHEARD_S = 3.0
+"""A runner from which nothing arrives for so long makes it doubtful whether the store takes writes."""
 _WITHOUT = "canary_brokers_without_probe"
 _NO_SPARK = (
     f"no nights: no Spark. No scheduler has led the cluster: install Spark ({remedy('spark')}), and start canary up or "
@@ -103,6 +107,15 @@ class ClusterView:
     """What live runners know of applications; None: nothing, or they are not watched."""
     mirrors: MirrorsSeen | None = None
     """The same of topics that are mirrored from other clusters."""
+    slow: Sequence[SlowBroker] = ()
+    """The brokers that answer slowly beside the others."""
+    writes: Written = UNKNOWN
+    """Whether the store takes writes of the API: if not, the silence of runners says nothing of them."""
+
+    @property
+    def unheard(self) -> bool:
+        """Whether nothing of any runner arrives."""
+        return bool(self.runners) and min(runner.stored_s for runner in self.runners) > _UNHEARD_S
 
     @property
     def shares(self) -> int:

@@ -94,6 +94,9 @@ def _found(knowledge: Knowledge | None, settings: ApiSettings) -> dict[str, dict
     """Return the values that runners do not measure, by metric and labels."""
     values = _stored(knowledge) if knowledge else {}
     values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
+    writes = knowledge.writes.takes if knowledge else False
+    if writes is not None:
+        values["canary_api_store_writable"] = {(): float(writes)}
     values["canary_build_info"] = {(_VERSION,): 1.0}
     if settings.address is not None:
         values["canary_api_info"] = {(settings.address,): 1.0}

@@ -186,7 +186,9 @@ async def script(name: str) -> Response:
 async def _spans(state: State, row: Incident, begin: int, end: int) -> list[TopologySpan]:
     """Return the timelines of the incident's partition (or topic), of the brokers and of the controller."""
     own = TopologyFilter(row.cluster, None, row.topic, row.partition, begin, end)
-    wanted = [TopologyFilter(row.cluster, subject, None, None, begin, end) for subject in ("broker", "controller")]
+    wanted = [
+        TopologyFilter(row.cluster, subject, None, None, begin, end) for subject in ("broker", "controller", "cluster")
+    ]
     if row.topic:
         wanted += [replace(own, subject="partition"), replace(own, subject="topic", number=None)]
     return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, MOST_SPANS)]

@@ -116,6 +116,8 @@ def _change(before: TopologySpan | None, span: TopologySpan) -> Iterator[Event]:
         address = f": {span.detail}" if before is not None and span.detail != before.detail else ""
         words = f"is there{address}." if span.detail else "is gone."
         yield Event(span.at_ns, "broker", words, places=(f"Broker {span.number}",))
+    elif span.subject == "cluster":
+        yield Event(span.at_ns, "cluster", "No broker answers." if span.detail else "Brokers answer again.")
     elif span.subject == "controller":
         yield Event(span.at_ns, "controller", f"Broker {span.leader} is the controller.")
     elif span.subject == "topic":

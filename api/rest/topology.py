@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from api.judgement.briefing import brokers_since
 from api.judgement.exposure import BEFORE_NS, exposure
 from api.judgement.known_places import must_exist
 from api.judgement.timeline import TopologyOut, topology_out
+from api.knowledge.outages import outages
 from api.problems import documented
 from api.rest.violations import find_violation
 from api.shapes import ClusterName, Cursor, Limit, Listing, Moment, Partition, Shape, TopicName, nanoseconds
@@ -39,7 +41,13 @@ class ExposureOut(Shape):
     """Other partitions to check; ``basis``: what they have in common with the violated one."""
 
     violation_id: str
-    basis: Literal["same leader and shrunken ISR", "same leader", "unknown"]
+    basis: Literal[
+        "in-sync replicas all gone or out of reach at once",
+        "leader gone in the same outage",
+        "same leader and shrunken ISR",
+        "same leader",
+        "unknown",
+    ]
     states: list[TopologyOut] = Field(description="The states of the violated partition when it was in danger.")
     items: list[ExposedOut]
     next_cursor: None = None
@@ -50,7 +58,7 @@ async def topology(
     state: Shared,
     *,
     cluster: ClusterName = None,
-    subject: Literal["partition", "broker", "controller"] | None = None,
+    subject: Literal["partition", "broker", "controller", "cluster"] | None = None,
     topic: TopicName = None,
     partition: Partition = None,
     since: Annotated[datetime | None, Query(description="In force at this time or later (RFC 3339).")] = None,
@@ -69,7 +77,10 @@ async def topology(
 
 @router.get("/violations/{violation_id}/exposure", summary="Other partitions to check")
 async def exposed(state: Shared, violation_id: str) -> ExposureOut:
-    """Name every partition of every topic that had the same leader and the same shrunken ISR at the same time."""
+    """Name every partition of every topic that had the same leader and the same shrunken ISR at the same time.
+
+    Where several brokers were gone in one outage: every partition that had no in-sync replica beside them.
+    """
     return await exposure_of(state, await find_violation(state, violation_id))
 
 
@@ -84,10 +95,11 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
     since_ns = await _promised_ns(state, row) - BEFORE_NS
     wanted = TopologyFilter(row.cluster, "partition", since_ns=since_ns, until_ns=row.first_seen_ns)
     spans = await state.calls(state.store.topology.spans, wanted, MOST_SPANS)
-    found = exposure(row.topic, row.partition, row.first_seen_ns, spans)
+    lost = outages(await brokers_since(state, row.cluster, since_ns), since_ns, row.first_seen_ns)
+    found = exposure(row.topic, row.partition, row.first_seen_ns, spans, lost)
     return ExposureOut(
         violation_id=row.id,
-        basis=found.basis,  # type: ignore[arg-type]  # one of the three
+        basis=found.basis,  # type: ignore[arg-type]  # one of these
         states=[topology_out(span) for span in found.states],
         items=[ExposedOut.model_validate(one) for one in found.partitions],
     )

@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Subject = Literal["partition", "broker", "controller", "topic"]
+Subject = Literal["partition", "broker", "controller", "topic", "cluster"]
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyChange:
     """A state that holds from ``at_ns`` on (ns since the epoch), until the next change at the same place.
 
-    The place is (``subject``, ``topic``, ``number``): a partition of a topic, a broker's id, 0 for the controller and
-    for a topic as a whole. A partition has ``leader`` (-1: none), ``replicas`` and ``isr`` ("1,2,3"), and
-    ``leader_epoch`` where that is known; the controller has ``leader``. ``detail`` is a broker's address and rack (""
-    while it is not there), "gone" of a topic, and of a partition the offset at which the leader epoch begins, if known.
+    The place is (``subject``, ``topic``, ``number``): a partition of a topic, a broker's id; 0 for the controller, for
+    a topic as a whole and for the cluster. A partition has ``leader`` (-1: none), ``replicas`` and ``isr`` ("1,2,3"),
+    and ``leader_epoch`` where that is known; the controller has ``leader``. ``detail`` is a broker's address and rack
+    ("" while it is not there), "gone" of a topic, "silent" of the cluster while no broker answers the canary, and of a
+    partition the offset at which the leader epoch begins, if known.
     """
 
     at_ns: int

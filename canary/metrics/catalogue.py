@@ -17,6 +17,7 @@ _BROKER = (*_CLUSTER, "broker")
 _CONSUMER = (*_PARTITION, "consumer")
 _GROUP = (*_CLUSTER, "group")
 _TOPIC = (*_CLUSTER, "topic")
+_RECEIVER = ("receiver",)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -33,6 +34,7 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any
 
 
 _stored = partial(_gauge, source="store")
+_told = partial(_counter, labels=_RECEIVER, source="store")
 
 
 def _nightly(prefix: str, *texts: str) -> list[Metric]:
@@ -379,21 +381,12 @@ METRICS: dict[str, Metric] = {
         _stored(
             "canary_notifications_oldest_seconds",
             "How long the oldest of them has waited, or, beyond 30 s, for how long no process has looked for new ones.",
-            ("receiver",),
+            _RECEIVER,
         ),
-        _counter(
-            "canary_notifications_failed_total",
-            "Attempts to send a notification that failed.",
-            ("receiver",),
-            source="store",
-        ),
-        _counter(
-            "canary_notifications_dropped_total",
-            "Notifications that were given up after a day.",
-            ("receiver",),
-            source="store",
-        ),
+        _told("canary_notifications_failed_total", "Attempts to send a notification that failed."),
+        _told("canary_notifications_dropped_total", "Notifications that were given up after a day."),
         _gauge("canary_api_store_up", "1 while the API reaches the store.", (), source="api"),
+        _gauge("canary_api_store_writable", "1 while the store takes writes of the API.", (), source="api"),
         _gauge("canary_build_info", "Version of the canary.", ("version",), source="api"),
     )
 }

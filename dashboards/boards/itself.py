@@ -16,6 +16,7 @@ from dashboards.boards.queries import HEARTBEAT, HERE, gauge, one
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
+_WRITABLE = "canary_api_store_writable"
 _PROVEN = "canary_drill_last_success_timestamp_seconds"
 
 
@@ -37,6 +38,7 @@ def _looking() -> Panels:
     unnoticed = "A loss on them alone would go unnoticed."
     late = "In each interval; objectives do not hold them against the cluster."
     confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
+    written = "Each API tries it once a minute. If not, nothing that runners find arrives, and they keep it."
     return [
         store_reachable(),
         number(
@@ -76,8 +78,9 @@ def _looking() -> Panels:
             f"max(time() - max by (cluster) ({gauge(_PROVEN, HERE)}))",
             unit="s",
             steps=[(None, "green"), (PROVEN_S, "orange")],
-            w=12,
+            w=8,
         ),
+        level("Store takes writes", _WRITABLE, "", written, total="max", steps=[(None, "red"), (1, "green")], w=4),
         lines(
             "The last drill that proved it",
             describe("canary_drill_detection_seconds", "And canary_drill_page_seconds: until the pager had it."),

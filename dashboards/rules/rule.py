@@ -12,6 +12,9 @@ from dashboards.rules.thresholds import COVERED
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
+_SHOWN = "max by (cluster) (" + HEARTBEAT + " and on (instance, pod) (canary_api_store_writable == {}))"
+UNWRITTEN = f"({_SHOWN.format(0)} unless on (cluster) {_SHOWN.format(1)})"
+"""Clusters whose store takes writes of no API that shows them: then the silence of a runner says nothing of it."""
 PLANNED = "max by (cluster) (" + gauge("canary_quiet", 'reason="maintenance"') + ")"
 """Clusters within a planned window."""
 _SHADOW = "max by (cluster) (" + gauge("canary_quiet", 'reason="shadow"') + ")"

@@ -1,19 +1,20 @@
 """Alerts about runners: one that judges nothing, a share without a runner, a ledger that fails."""
 
 from dashboards.boards.queries import HEARTBEAT, gauge, increase
-from dashboards.rules.rule import SILENCE, Rule
+from dashboards.rules.rule import SILENCE, UNWRITTEN, Rule
 from dashboards.rules.thresholds import PENDING_ROWS, SILENT_S
 
 RUNNERS = (
     Rule(
         name="CanaryRunnerDown",
         class_="blindness",
-        expression=f"{SILENCE} > {SILENT_S}",
+        expression=f"({SILENCE} > {SILENT_S}) unless on (cluster) {UNWRITTEN}",
         hold="30s",
         keep="5m",
         severity="critical",
         summary="No runner watches {{ $labels.cluster }}",
-        meaning="No runner of the cluster has judged anything: losses would go unnoticed.",
+        meaning="No runner of the cluster has judged anything: losses would go unnoticed. The store is not the "
+        "reason: it takes writes of the API, as far as that is known.",
         now="The last heartbeat of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
         advice=(
             "See whether the runner's process lives, and read the end of its log.",

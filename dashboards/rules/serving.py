@@ -1,17 +1,16 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
 from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
-from dashboards.rules.rule import Rule, age
+from dashboards.rules.rule import SILENCE, UNWRITTEN, Rule, age
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
 _DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
-_DELAY = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
+_DELAY = "min by (cluster) (" + one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}") + ")"
 _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
 _API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
 _UNTOLD = gauge("canary_notifications_oldest_seconds")
 _GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
-
 SERVING = (
     Rule(
         name="CanaryAlertTest",
@@ -69,12 +68,13 @@ SERVING = (
     Rule(
         name="CanaryStoreDown",
         class_="blindness",
-        expression=f"{gauge('canary_api_store_up')} == 0",
+        expression=f"{gauge('canary_api_store_up')} == 0 or max({SILENCE} > {SILENT_S} and on (cluster) {UNWRITTEN})",
         hold="1m",
         keep="2m",
         severity="critical",
-        summary="The canary's store does not answer",
-        meaning="No API replica reaches the store. Runners go on probing and remember what they find, but no alert "
+        summary="The canary's store does not answer, or takes no writes",
+        meaning="No API replica reaches the store, or it takes no writes and nothing of any runner "
+        "arrives. Runners go on probing and remember what they find, but no alert "
         "about it can fire.",
         advice=("Bring the database back. Nothing is lost meanwhile: the runners' ledgers hold everything.",),
         shadowed=False,
@@ -100,13 +100,15 @@ SERVING = (
     Rule(
         name="CanaryStoreBehind",
         class_="blindness",
-        expression=f"min by (cluster) ({_DELAY}) > {DELAYED_S} <= {SILENT_S}",
+        expression=f"({_DELAY} > {DELAYED_S} <= {SILENT_S}) or ({_DELAY} > {DELAYED_S} and on (cluster) {UNWRITTEN})",
         hold="2m",
         keep="5m",
-        summary="Findings about {{ $labels.cluster }} reach the store late",
-        meaning="Runners write what they know to the store once a second; it takes them much longer.",
+        summary="Findings about {{ $labels.cluster }} reach the store late or not at all",
+        meaning="Runners write what they know to the store once a second; it takes them much longer, or the store "
+        "takes no write at all (canary_api_store_writable is 0). No alert about a loss can fire meanwhile.",
         now="What the store knows of {{ $labels.cluster }} is {{ $value | humanizeDuration }} old.",
         advice=(
+            "See whether the database is locked, read-only or full: the status page says what it answers.",
             "See whether the database is slow (its disk, its locks) or far away from the runner.",
             "See whether the disk of the ledger is slow: the store gets only what the ledger holds.",
             "Read the runner's log for store_unreachable and store_back. Nothing is lost: its ledger has it.",

@@ -7,33 +7,35 @@ no broker's fault. All are warnings but for a coordinator that commits nothing a
 
 from collections.abc import Mapping
 
+from api.knowledge.slow_brokers import LEAST, REQUESTS, SHARE, SLOW_S, TIMES, WINDOW_S
 from dashboards.boards.queries import buckets, gauge, increase, quantile, rate
 from dashboards.rules.rule import PLANNED, Rule, broker_in
 
-_SLOW_S = 0.5
-_TIMES = 4
-"""So many times the median of those that are not slow."""
-_WINDOW, _HOLD = "2m", "3m"
-_COUNTED = 0.9
-_LEADERS = quantile(_COUNTED, "canary_leader_produce_latency_seconds", "", "cluster, leader", _WINDOW)
+_WINDOW, _HOLD = f"{WINDOW_S // 60}m", "3m"
+_LEADERS = quantile(SHARE, "canary_leader_produce_latency_seconds", "", "cluster, leader", _WINDOW)
 _COMMITS = {
-    of: quantile(_COUNTED, f"canary_{of}_commit_latency_seconds", "", "cluster, coordinator", _WINDOW)
+    of: quantile(SHARE, f"canary_{of}_commit_latency_seconds", "", "cluster, coordinator", _WINDOW)
     for of in ("group", "transaction")
 }
+_COUNT = buckets(REQUESTS, 'le="+Inf"', _WINDOW)
+_ANSWERS = (
+    f"({quantile(SHARE, REQUESTS, '', 'cluster, broker', _WINDOW)} and on (cluster, broker) sum by (cluster, broker) "
+    f"({_COUNT}) >= {LEAST})"
+)
 _REACHED = gauge("canary_broker_reachable")
 _UNPLANNED = f"unless on (cluster) {PLANNED}"
 
 
 def _most(latencies: str) -> str:
     """Return the slowest of each cluster in which more than half are slow."""
-    some = f"count by (cluster) ({latencies} > {_SLOW_S}) > 0.5 * count by (cluster) ({latencies} >= 0)"
+    some = f"count by (cluster) ({latencies} > {SLOW_S}) > 0.5 * count by (cluster) ({latencies} >= 0)"
     return f"max by (cluster) ({latencies}) and on (cluster) ({some})"
 
 
 def _few(latencies: str) -> str:
     """Return those that are slow while half of them or more are not."""
-    others = f"{_TIMES} * quantile by (cluster) (0.5, {latencies} <= {_SLOW_S})"
-    return f"({latencies} > {_SLOW_S} > on (cluster) group_left () {others}) unless on (cluster) ({_most(latencies)})"
+    others = f"{TIMES} * quantile by (cluster) (0.5, {latencies} <= {SLOW_S})"
+    return f"({latencies} > {SLOW_S} > on (cluster) group_left () {others}) unless on (cluster) ({_most(latencies)})"
 
 
 def _either(expressions: Mapping[str, str]) -> str:
@@ -49,10 +51,10 @@ def _silent(of: str) -> str:
     return f"({by} ({asked}) > 0) unless on (cluster, coordinator) ({by} ({done}) > 0)"
 
 
+_SLOW_BROKERS = f'max by (cluster, leader) (label_replace({_few(_ANSWERS)}, "leader", "$1", "broker", "(.*)"))'
+"""Every leader waits for a slow follower: a broker's own answers say whose fault it is, wherever they say anything."""
 _ALL_SLOW = f"({_most(_LEADERS)}) or ({_most(_COMMITS['transaction'])})"
-_SLOW_COORDINATORS = _either(
-    {"group": f"{_COMMITS['group']} > {_SLOW_S}", "transaction": _few(_COMMITS["transaction"])}
-)
+_SLOW_COORDINATORS = _either({"group": f"{_COMMITS['group']} > {SLOW_S}", "transaction": _few(_COMMITS["transaction"])})
 """A group has one coordinator, which has none to be compared with."""
 _SILENT_COORDINATORS = _either({of: _silent(of) for of in _COMMITS})
 _DONE = f"sum by (cluster) ({rate('canary_probes_acked_total', window=_WINDOW)})"
@@ -61,11 +63,12 @@ _NEIGHBOURS = "Compare it with its neighbours: disks (latency, fill), CPU, netwo
 SLOWNESS = (
     Rule(
         name="CanaryLeaderSlow",
-        expression=f"({_few(_LEADERS)}) {_UNPLANNED}",
+        expression=f"({_SLOW_BROKERS} or ({_few(_LEADERS)}) unless on (cluster) ({_SLOW_BROKERS})) {_UNPLANNED}",
         hold=_HOLD,
-        summary="Broker {{ $labels.leader }} of {{ $labels.cluster }} is slow to take writes",
-        meaning="Of the writes to partitions that the broker leads, more than one in ten takes longer than half a "
-        "second and four times as long as those to other leaders.",
+        summary="Broker {{ $labels.leader }} of {{ $labels.cluster }} is slow",
+        meaning="Of the canary's requests to the broker (metadata, offsets), more than one in ten takes longer than "
+        "half a second and four times as long as those to other brokers; or, where no broker's requests say so, of the "
+        "writes to partitions that it leads.",
         now="One in ten takes longer than {{ $value | humanizeDuration }} at broker {{ $labels.leader }} of "
         "{{ $labels.cluster }}.",
         advice=(
@@ -77,14 +80,15 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryClusterSlow",
-        expression=f"({_ALL_SLOW}) {_UNPLANNED}",
+        expression=f"(({_ALL_SLOW}) unless on (cluster) ({_SLOW_BROKERS})) {_UNPLANNED}",
         hold=_HOLD,
         summary="{{ $labels.cluster }} is slow",
         meaning="More than half of the leaders take longer than half a second for one write in ten, or more than half "
-        "of the transaction coordinators for one commit in ten. No broker is named: they have a cause in common.",
+        "of the transaction coordinators for one commit in ten. No broker is named: none "
+        "answers the canary's requests slower than the others, so they have a cause in common.",
         now="At the slowest of {{ $labels.cluster }} one in ten takes longer than {{ $value | humanizeDuration }}.",
         advice=(
-            "If one leader alone is not slow, see whether it follows slowly: the others wait for it (acks=all).",
+            "If one leader alone is not slow, see whether it fetches slowly as a follower: the others wait for it.",
             "See what changed for all: network, storage, a rollout, quotas, a client that sends much more.",
             "See whether the canary itself is slow: its CPU, and the way from it to the cluster.",
         ),

@@ -31,6 +31,7 @@ class Watch:
             nothing,
             nothing,
             nothing,
+            nothing,
             ("c",),
             world.settings.api,
             now_ns=lambda: EPOCH_NS + round(world.schedule.now * 1e9),

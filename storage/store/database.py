@@ -22,7 +22,7 @@ from sqlalchemy.pool import QueuePool
 
 from canary.extras import require
 from storage.store.cursors import MAX_LIMIT, Page, decode, encode
-from storage.store.errors import BadValueError, StoreError
+from storage.store.errors import BadValueError, StoreError, UnwritableError
 from storage.store.visibility import narrowed
 
 T = TypeVar("T")
@@ -31,6 +31,11 @@ _WRITING = "canary_writing"
 _CONNECT_S = 5
 _STATEMENT_MS = 30_000
 _LOCK_MS = 10_000
+_NO_WRITE = (
+    *("SQLITE_BUSY", "SQLITE_FULL", "SQLITE_READONLY"),
+    *("25006", "53100", "55P03"),  # read-only, full disk, a lock that was not given in time
+)
+"""With which a database says that it takes no write: beginnings of SQLite's names of errors, PostgreSQL's SQLSTATEs."""
 
 
 class Database:
@@ -94,19 +99,33 @@ class Database:
         except DataError as error:
             raise BadValueError(f"the store cannot hold such a value: {error.orig}") from None
         except SQLAlchemyError as error:
-            raise StoreError(f"the store {self.name} {self._message(error)}") from None
+            words = self._words(error)
+            if _refuses(error):
+                raise UnwritableError(self.name, words) from None
+            raise StoreError(f"the store {self.name} {_fault(error, words)}") from None
         except OSError as error:
             raise StoreError(f"the store {self.name} cannot be used: {error.strerror or error}") from None
 
-    def _message(self, error: SQLAlchemyError) -> str:
+    def _words(self, error: SQLAlchemyError) -> str:
         """Return the driver's message on one line, without statement, parameters or password."""
         origin = getattr(error, "orig", None) or error
         words = re.sub(r"\s+", " ", str(origin)).strip()
         if self._url.password:
             words = words.replace(str(self._url.password), "***")
-        if "no such table" in words or "UndefinedTable" in type(origin).__name__:
-            return f"has no tables yet or old ones ({words[:200]}); run: canary db upgrade"
-        return f"does not answer: {words[:400] or type(origin).__name__}"
+        return words[:400] or type(origin).__name__
+
+
+def _fault(error: SQLAlchemyError, words: str) -> str:
+    if "no such table" in words or "UndefinedTable" in type(getattr(error, "orig", None)).__name__:
+        return f"has no tables yet or old ones ({words[:200]}); run: canary db upgrade"
+    return f"does not answer: {words}"
+
+
+def _refuses(error: SQLAlchemyError) -> bool:
+    """Return whether the database has answered that it takes no write now."""
+    origin = getattr(error, "orig", None)
+    code = getattr(origin, "sqlite_errorname", None) or getattr(origin, "sqlstate", None) or ""
+    return code.startswith(_NO_WRITE)
 
 
 def one_of(connection: Connection, query: Executable, make: Callable[[Any], T]) -> T | None:

@@ -9,6 +9,17 @@ class StoreError(UserError):
     exit_status = 3
 
 
+class UnwritableError(StoreError):
+    """The database answers and takes no write: it is locked, read-only, or its disk is full. Exit status 3.
+
+    ``reason``: the database's own words.
+    """
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(f"the store {store} takes no write: {reason}")
+        self.reason = reason
+
+
 class BadValueError(StoreError):
     """The database refuses a value, like PostgreSQL a text with NUL. Exit status 2."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from api import create_app
+from api.knowledge import writing
 from api.metrics import collect
 from storage.store import Store
 from tests.api.serving import Client, ProbeLogFake, settings, view
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Let /metrics wait for the store as long as a stalled machine takes; the seconds that it waits else."""
+    """Let /metrics and trials of the store wait as long as a stalled machine takes; the seconds that /metrics waits."""
     shipped = collect.STORE_TIMEOUT_S
     monkeypatch.setattr(collect, "STORE_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(writing, "WAIT_S", 60.0)
     return shipped
 
 

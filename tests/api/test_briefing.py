@@ -151,6 +151,77 @@ def test_the_cause_is_what_the_timeline_has_just_before_and_else_unknown(
     assert (found.kind, words in found.sentence) == (kind, True), found
 
 
+UNREACHED = "No broker answered from 12:00:50 {}: brokers 1, 2 and 3 were gone or out of reach."
+THERE = [broker(-3600, number, f"b{number}:9092") for number in (1, 2, 3)]
+
+
+def silence(second: int, until: int | None) -> TopologySpan:
+    return replace(broker(second, 0, "silent", until), subject="cluster")
+
+
+@pytest.mark.parametrize(
+    ("brokers", "kind", "words"),
+    [
+        (
+            [broker(64, 1, "", 80), broker(65, 2, "", 78), broker(66, 3, "", 79)],
+            "leader restarted",
+            "Brokers 1, 2 and 3 were gone at 12:01:04 to 12:01:06 (broker 1 led); all were back at 12:01:20.",
+        ),
+        (
+            [broker(66, 2, "", 90), broker(66, 3, "")],
+            "broker gone",
+            "Brokers 2 and 3 were gone at 12:01:06; broker 3 is not back.",
+        ),
+        (
+            [broker(69, 3, ""), broker(71, 2, "")],
+            "broker gone",
+            "Brokers 2 and 3 were gone at 12:01:09 to 12:01:11.",
+        ),
+        (
+            [silence(50, 64), broker(64, 2, "", 65), broker(64, 3, "", 67)],
+            "broker gone",
+            f"{UNREACHED.format('to 12:01:04')} Brokers 2 and 3 were gone at 12:01:04; all were back at 12:01:07.",
+        ),
+        (
+            [silence(50, None)],
+            "broker gone",
+            UNREACHED.format("on"),
+        ),
+        (
+            [broker(10, 2, "", 20), broker(60, 3, "", 66)],
+            "broker gone",
+            "Broker 3 was gone at 12:01:00, and back at 12:01:06. Broker 2 was gone at 12:00:10, and back at 12:00:20.",
+        ),
+        (
+            [broker(60, 3, "", 62), broker(68, 3, "", 69)],
+            "broker gone",
+            "Broker 3 was gone at 12:01:08, and back at 12:01:09. Broker 3 was gone at 12:01:00, and back at 12:01:02.",
+        ),
+    ],
+)
+def test_every_broker_that_was_gone_is_named(brokers: list[TopologySpan], kind: str, words: str) -> None:
+    found = likely_cause([stored(3)], [span(0, 1, "1,2,3")], [*THERE, *brokers])
+    assert (found.kind, found.sentence) == (kind, words)
+
+
+def test_a_better_cause_names_all_brokers_that_were_gone_too_and_one_alone_says_nothing_twice() -> None:
+    changed = [span(0, 1, "1,2,3"), span(68, 3, "2,3")]
+    several = likely_cause([stored(3)], changed, [*THERE, broker(64, 2, ""), broker(65, 4, "")])
+    assert several.kind == "leader changed"
+    assert several.sentence == (
+        "Broker 3 took over from broker 1 at 12:01:08. Brokers 2 and 4 were gone at 12:01:04 to 12:01:05."
+    )
+    one = likely_cause([stored(3)], changed, [*THERE, broker(64, 2, "")])
+    assert one.sentence == "Broker 3 took over from broker 1 at 12:01:08."
+
+
+def test_of_many_outages_the_latest_are_named_and_the_others_counted() -> None:
+    away = [broker(second, 2, "", second + 1) for second in range(0, 70, 10)]
+    found = likely_cause([stored(3)], [span(-60, 1, "1,2,3")], [*THERE, *away])
+    assert found.sentence.count("Broker 2 was gone") == 4
+    assert found.sentence.endswith("Brokers were gone 3 times more.")
+
+
 def test_a_violation_that_is_a_cause_is_named() -> None:
     found = likely_cause(
         [stored(3), stored(None, kind="topic-recreated")], [span(0, 1, "1,2,3"), span(65, 2, "2,3")], []

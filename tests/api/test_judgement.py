@@ -11,7 +11,9 @@ import pytest
 
 from api.judgement.durability import durability, lost_writes
 from api.judgement.safety import RULES, judge, overall
+from api.knowledge.slow_brokers import SlowBroker
 from api.knowledge.views import read_views
+from api.knowledge.writing import Written
 from api.state import Knowledge
 from storage.store.values import View, ViolationGroup
 from tests.api.serving import NOW_NS, lost, view
@@ -201,6 +203,10 @@ def test_every_rule_says_something_of_some_cluster() -> None:
         troubles=[["its auditor ends again and again", False]],
         told_ns=NOW_NS,
     )
+    views["unwritable"] = read_views([View("prod", "canary-0", NOW_NS, view())], NOW_NS)["prod"]
+    views["unwritable"].writes = Written(takes=False, why="database is locked")
+    views["slow"] = read_views([View("prod", "canary-0", NOW_NS, view())], NOW_NS)["prod"]
+    views["slow"].slow = [SlowBroker("2", 2.5, 0.05)]
     views["short"] = read_views([View("prod", "canary-0", NOW_NS, short)], NOW_NS)["prod"]
     rows = [row for place in (*KINDS, *ASIDE[1:]) for row in groups_of(place or {}, "open")]
     for number, (_, rule) in enumerate(RULES):

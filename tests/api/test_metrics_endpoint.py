@@ -306,7 +306,7 @@ def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(
     assert min(took) < 2
     assert samples["canary_api_store_up", ()] == 0
     shown = {name for name, _ in samples if name.startswith("canary_")}
-    assert shown == {"canary_api_store_up", "canary_build_info", "canary_api_info"}
+    assert shown == {"canary_api_store_up", "canary_api_store_writable", "canary_build_info", "canary_api_info"}
     assert "process_cpu_seconds_total" in {name for name, _ in samples}
 
 

@@ -322,7 +322,7 @@ def test_ready_means_that_a_runner_reported_lately(client: Client, store: Store)
     store.views.save("prod", "canary-0", time.time_ns() - 20_000_000_000, view())
     assert re.search(r"not reported for 2\d s", problem(client.get("/readyz"), 503)["detail"])
     idle = Client(create_app(settings("new"), store))
-    assert "No runner has reported on new" in problem(idle.get("/readyz"), 503)["detail"]
+    assert "No runner has probed new yet. Start one" in problem(idle.get("/readyz"), 503)["detail"]
     assert "No runner" in problem(Client(create_app(settings(), store)).get("/readyz"), 503)["detail"]
 
 

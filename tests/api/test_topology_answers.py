@@ -90,6 +90,53 @@ def test_what_shrinks_after_the_loss_was_seen_is_not_exposed_by_it_though_it_is_
     assert exposed(client, lost(85)) == ("same leader and shrunken ISR", [("orders", 0)])
 
 
+def away(second: int, number: int, detail: str = "") -> TopologyChange:
+    return TopologyChange(T0 + second * S, "broker", "", number, detail=detail)
+
+
+def silent(second: int, detail: str = "silent") -> TopologyChange:
+    return TopologyChange(T0 + second * S, "cluster", "", 0, detail=detail)
+
+
+SPREAD = [
+    at(0, "probes", 0, 1, "1,2,3"),
+    at(0, "orders", 0, 1, "1,2,3"),
+    at(0, "orders", 1, 2, "1,2,3"),
+    at(0, "orders", 2, 3, "3,4", "3,4"),
+    at(0, "orders", 3, 4, "4,5", "4,5"),
+    at(0, "orders", 4, 3, "3", "3"),
+    *(away(0, number, f"b{number}:9092") for number in range(1, 6)),
+]
+"""Before the outage."""
+
+
+def test_when_several_brokers_are_gone_every_partition_is_exposed_that_had_no_other_in_sync(
+    store: Store, client: Client
+) -> None:
+    after = [away(61, 1), away(62, 2), away(66, 3), at(64, "probes", 0, -1, ""), at(70, "probes", 0, 3, "3")]
+    store.topology.record("prod", sorted([*SPREAD, *after], key=lambda one: one.at_ns))
+    store.violations.record("prod", [lost(65), lost(75)])
+    gone = ("in-sync replicas all gone or out of reach at once", [("orders", 0), ("orders", 1), ("orders", 4)])
+    assert exposed(client, lost(75)) == gone
+    assert exposed(client, lost(65)) == gone, "the last of them is seen a second after the loss"
+
+
+def test_when_no_broker_answered_every_partition_is_exposed(store: Store, client: Client) -> None:
+    """As brokers 1 to 5 are killed: the first that is back names the others, and itself was never seen to be gone."""
+    after = [silent(60), silent(74, ""), *(away(74, number) for number in range(2, 6)), at(76, "probes", 0, 3, "2,3")]
+    store.topology.record("prod", [*SPREAD, *after])
+    store.violations.record("prod", [lost(80)])
+    basis, places = exposed(client, lost(80))
+    assert basis == "in-sync replicas all gone or out of reach at once"
+    assert places == [("orders", number) for number in range(5)]
+
+
+def test_when_the_leader_is_gone_with_others_what_any_of_them_led_is_exposed(store: Store, client: Client) -> None:
+    store.topology.record("prod", [*SPREAD, away(61, 1), away(62, 4)])
+    store.violations.record("prod", [lost(65)])
+    assert exposed(client, lost(65)) == ("leader gone in the same outage", [("orders", 0), ("orders", 3)])
+
+
 class LogOf(ProbeLogFake):
     """Knows when one probe was acknowledged."""
 

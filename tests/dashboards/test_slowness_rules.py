@@ -82,6 +82,34 @@ def test_one_slow_leader_is_named_with_its_rack_and_the_cluster_is_not(tmp_path:
     )
 
 
+FROZEN: Phases = ((20, 0), (40, 40), (40, 0))
+"""From 5 min to 15 min: 2 s of every 5, of which 100 requests in 15 s have a part."""
+
+
+def requests(*phases: Phases) -> Series:
+    numbered = {str(number): one for number, one in enumerate(phases, 1)}
+    return took("canary_broker_request_latency_seconds", "broker", numbered)
+
+
+def test_a_slow_follower_is_named_and_not_the_leaders_that_wait_for_it(tmp_path: Path) -> None:
+    """Seen of real brokers: one of three is frozen for 2 s of every 5, and leads nothing or its share."""
+    answers = requests(HEALTHY, FROZEN, HEALTHY)
+    for led in (leaders(SLOW, SLOW, SLOW), leaders(SLOW), leaders(SLOW, HEALTHY, HEALTHY)):
+        firing("CanaryLeaderSlow", led | answers, ONCE, tmp_path, where=', broker="2"')
+        firing("CanaryLeaderSlow", led | answers, NEVER, tmp_path, where=', broker!="2"')
+        firing("CanaryClusterSlow", led | answers, NEVER, tmp_path)
+    firing("CanaryLeaderSlow", leaders(SLOW, SLOW) | requests(HEALTHY, FROZEN), ONCE, tmp_path, where=', broker="2"')
+
+
+def test_brokers_that_all_answer_slowly_or_were_hardly_asked_are_not_named(tmp_path: Path) -> None:
+    few = "canary_broker_request_latency_seconds_bucket"
+    seldom = both(few, 'cluster="prod", broker="2", le="0.5"', "0x100")
+    seldom |= both(few, 'cluster="prod", broker="2", le="+Inf"', "0+1x100")
+    for answers in (requests(FROZEN, FROZEN, FROZEN), requests(FROZEN), requests(HEALTHY) | seldom):
+        firing("CanaryLeaderSlow", leaders(SLOW, SLOW, SLOW) | answers, NEVER, tmp_path)
+        firing("CanaryClusterSlow", leaders(SLOW, SLOW, SLOW) | answers, ONCE, tmp_path)
+
+
 def test_of_two_leaders_the_slow_one_is_named_and_two_of_five_are_both(tmp_path: Path) -> None:
     firing("CanaryLeaderSlow", leaders(HEALTHY, SLOW), ONCE, tmp_path)
     told = [{"expr": 'count(ALERTS{alertname="CanaryLeaderSlow", alertstate="firing"})', "eval_time": HELD}]

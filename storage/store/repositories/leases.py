@@ -25,6 +25,9 @@ DEAD_AFTER_S: Final = 15.0
 RENEW_S: Final = 3.0
 """How often leases are renewed."""
 
+_TRIAL: Final = "store/written"
+"""The row of `Leases.try_write`; no lease."""
+
 
 class Leases(Repository):
     """The lease table."""
@@ -86,6 +89,17 @@ class Leases(Repository):
         named = select(LEASES.c.name).where(LEASES.c.name.startswith(scheduler_lease(""), autoescape=True))
         with self._database.reading() as connection:
             return frozenset(name.removeprefix(scheduler_lease("")) for name in connection.scalars(named))
+
+    def try_write(self) -> None:
+        """Change a row of its own, which every process changes: so it is one row for ever.
+
+        Raises:
+            UnwritableError: the store answers and takes no write.
+            StoreError: the store cannot be reached.
+        """
+        with self._database.writing() as connection:
+            insert_missing(connection, LEASES, name=_TRIAL, holder="", counter=0, released=True)
+            _take(connection, "", LEASES.c.name == _TRIAL)
 
 
 class Leadership:

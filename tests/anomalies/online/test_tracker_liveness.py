@@ -498,6 +498,22 @@ class Asking(Watched):
             self.fold(f.WatchAsked(self.now_ns, self.sample), f.WatchFailed(self.now_ns, self.sample, error))
 
 
+def test_a_silence_is_in_the_timeline_from_the_last_answer_to_the_next_and_a_slow_answer_is_none() -> None:
+    bench = Asking()
+    bench.rounds(1)
+    bench.ask(2, every_s=1)
+    bench.fold(f.TopologySeen(bench.now_ns, bench.sample, "probe"))
+    quick_ns = bench.now_ns
+    bench.ask(12)
+    bench.now_ns += 10**9
+    bench.tracker.fold([f.TopologySeen(bench.now_ns, bench.sample, "probe")])
+    silences = [one for one in bench.tracker.drain().changes if one.subject == "cluster"]
+    assert [(one.detail, one.at_ns) for one in silences] == [
+        ("silent", pytest.approx(quick_ns, abs=10**8)),
+        ("", bench.now_ns),
+    ]
+
+
 def test_a_cluster_that_never_answered_is_blind_in_less_than_a_minute() -> None:
     bench = Asking()
     bench.tracker = Tracker()  # which has not met the cluster

@@ -18,6 +18,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
+from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
 """Without progress for so long a reader, or a producer, is stalled."""
@@ -274,8 +275,16 @@ def unanswered(scope: Scope, error: str) -> None:
 
 
 def answered(scope: Scope) -> None:
-    """The cluster has answered a question."""
+    """The cluster has answered a question; until now no broker can be said to have been there, if all were silent.
+
+    For example, all brokers are killed. The first one that is back names the others as gone, and itself was never seen
+    to be.
+    """
     state = scope.state
+    if state.silent_ns >= _ROUND_NS:
+        began_ns = state.looked_ns - state.silent_ns
+        scope.found.changes.append(TopologyChange(began_ns, "cluster", "", 0, detail="silent"))
+        scope.found.changes.append(TopologyChange(state.now_ns, "cluster", "", 0))
     state.silent_ns, state.looked_ns, state.answered_ns = 0, state.now_ns, state.now_ns
 
 
