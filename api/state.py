@@ -79,6 +79,8 @@ class Rendered:
     """The last /metrics by content type; each serves requests that came before its time (monotonic, s)."""
 
     texts: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    clusters: tuple[str, ...] = ()
+    """The clusters that the store knew last."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -8,7 +8,8 @@ metrics are all there is.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -57,8 +58,9 @@ async def metrics(request: Request, state: Shared) -> Response:
                 knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
             except UnavailableError:
                 knowledge = None
-            own = state.process_metrics
-            text = await asyncio.to_thread(render_text, knowledge, state.api, encode, content_type, own=own)
+            memory.clusters = tuple(knowledge.clusters) if knowledge else memory.clusters or state.configured
+            rendering = partial(render_text, own=state.process_metrics, served=memory.clusters)
+            text = await asyncio.to_thread(rendering, knowledge, state.api, encode, content_type)
             if knowledge is None:
                 memory.texts.clear()
             kept_s = 0.0 if knowledge is None else state.api.metrics_cache
@@ -73,13 +75,14 @@ def render_text(
     content_type: str = "text/plain",
     *,
     own: bool = False,
+    served: Iterable[str] = (),
 ) -> bytes:
-    """Return the text for a scraper; ``own``: with the process's own metrics."""
+    """Return the text for a scraper; ``own``: with the process's own metrics; ``served``: clusters it answers for."""
     openmetrics = content_type.startswith("application/openmetrics-text")
     clusters = knowledge.clusters if knowledge else {}
     coarse = settings.cardinality == "topic"
     series = {name: by_topic(cluster.series) if coarse else cluster.series for name, cluster in clusters.items()}
-    ours = exposition(series, _found(knowledge, settings), openmetrics=openmetrics).encode()
+    ours = exposition(series, _found(knowledge, settings, served), openmetrics=openmetrics).encode()
     registry = CollectorRegistry(auto_describe=False)
     if own:
         ProcessCollector(registry=registry)
@@ -88,10 +91,12 @@ def render_text(
     return ours + encode(registry)
 
 
-def _found(knowledge: Knowledge | None, settings: ApiSettings) -> dict[str, dict[Labels, float]]:
+def _found(knowledge: Knowledge | None, settings: ApiSettings, served: Iterable[str]) -> dict[str, dict[Labels, float]]:
     """Return the values that runners do not measure, by metric and labels."""
     values = _stored(knowledge) if knowledge else {}
-    values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
+    up = 1.0 if knowledge else 0.0
+    values["canary_api_store_up"] = {(): up}
+    values["canary_api_cluster_store_up"] = {(cluster,): up for cluster in served}
     values["canary_build_info"] = {(_VERSION,): 1.0}
     if settings.address is not None:
         values["canary_api_info"] = {(settings.address,): 1.0}

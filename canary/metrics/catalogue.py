@@ -31,7 +31,8 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any
     return Metric(name, "gauge", text, labels, **{"runners": "max", "partitions": "max"} | more)
 
 
-_stored = partial(_gauge, source="store")
+_stored, _served = partial(_gauge, source="store"), partial(_gauge, source="api")
+_counted = partial(_counter, source="store")
 
 
 def _nightly(prefix: str, *texts: str) -> list[Metric]:
@@ -363,17 +364,13 @@ METRICS: dict[str, Metric] = {
             ("cluster", "node"),
         ),
         *MIRROR_METRICS,
-        _gauge(
-            "canary_api_certificate_expiry_timestamp_seconds",
-            "When the certificate that the API presents expires.",
-            (),
-            source="api",
+        _served(
+            "canary_api_certificate_expiry_timestamp_seconds", "When the certificate that the API presents expires.", ()
         ),
-        _gauge(
+        _served(
             "canary_api_info",
             "Where the pages are; missing while api.url is not set and api.host is a wildcard.",
             ("url",),
-            source="api",
         ),
         _stored("canary_notifications_waiting", "Notifications of incidents that wait to be sent.", ("receiver",)),
         _stored(
@@ -381,20 +378,14 @@ METRICS: dict[str, Metric] = {
             "How long the oldest of them has waited, or, beyond 30 s, for how long no process has looked for new ones.",
             ("receiver",),
         ),
-        _counter(
-            "canary_notifications_failed_total",
-            "Attempts to send a notification that failed.",
-            ("receiver",),
-            source="store",
+        _counted("canary_notifications_failed_total", "Attempts to send a notification that failed.", ("receiver",)),
+        _counted("canary_notifications_dropped_total", "Notifications that were given up after a day.", ("receiver",)),
+        _served("canary_api_store_up", "1 while the API reaches the store.", ()),
+        _served(
+            "canary_api_cluster_store_up",
+            "1 while an API that serves the cluster reaches its store, 0 while it does not; missing without an API.",
         ),
-        _counter(
-            "canary_notifications_dropped_total",
-            "Notifications that were given up after a day.",
-            ("receiver",),
-            source="store",
-        ),
-        _gauge("canary_api_store_up", "1 while the API reaches the store.", (), source="api"),
-        _gauge("canary_build_info", "Version of the canary.", ("version",), source="api"),
+        _served("canary_build_info", "Version of the canary.", ("version",)),
     )
 }
 """Name to metric."""

@@ -38,7 +38,7 @@ def _looking() -> Panels:
     late = "In each interval; objectives do not hold them against the cluster."
     confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
     return [
-        store_reachable(),
+        store_reachable(HERE),
         number(
             "Heartbeat of the slowest canary",
             describe(HEARTBEAT, "Its age."),

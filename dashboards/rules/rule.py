@@ -10,6 +10,10 @@ from dashboards.boards.queries import HEARTBEAT, gauge
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
+SERVED = "canary_api_cluster_store_up"
+"""Of each cluster that an API serves there is a series, with or without the store: where it is absent, all is."""
+SEEN = "3h"
+"""A cluster that had series within this time and has none has vanished."""
 PLANNED = "max by (cluster) (" + gauge("canary_quiet", 'reason="maintenance"') + ")"
 """Clusters within a planned window."""
 _SHADOW = "max by (cluster) (" + gauge("canary_quiet", 'reason="shadow"') + ")"
@@ -61,7 +65,7 @@ class Rule:
         summary: one line, a template.
         meaning: what has happened, for the description and the runbook.
         advice: the runbook's steps, the first one first.
-        severity: which route Alertmanager takes.
+        severity: which route Alertmanager takes; none: no person's.
         hold: Prometheus' ``for``.
         keep: Prometheus' ``keep_firing_for``: what comes and goes is one page, not one each time.
         now: the values of this occurrence, a template.
@@ -77,7 +81,7 @@ class Rule:
     summary: str
     meaning: str
     advice: tuple[str, ...]
-    severity: Literal["critical", "warning"] = "warning"
+    severity: Literal["critical", "warning", "none"] = "warning"
     hold: str = "0s"
     keep: str = "0s"
     now: str = ""

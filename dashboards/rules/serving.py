@@ -1,7 +1,7 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
 from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
-from dashboards.rules.rule import Rule
+from dashboards.rules.rule import SEEN, SERVED, Rule
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
@@ -57,11 +57,12 @@ SERVING = (
     Rule(
         name="CanaryApiDown",
         class_="blindness",
-        expression="absent(canary_api_store_up)",
+        expression=f"absent_over_time(canary_api_store_up[{SEEN}])",
         hold="2m",
         severity="critical",
-        summary="Prometheus finds no API of the canary",
-        meaning="Prometheus finds no API of the canary: none of its alarms can reach you, nor can its runbooks.",
+        summary="Prometheus finds no API of any canary",
+        meaning="Prometheus has found no API of any canary for 3 h: none of its alarms can reach you, nor can its "
+        "runbooks. Until then CanaryVanished names each cluster.",
         now="First: see whether the API's process lives, then whether Prometheus scrapes it (Status, Targets).",
         advice=("See whether the API's process lives.", "See whether Prometheus scrapes it (Status, Targets)."),
         shadowed=False,
@@ -69,13 +70,13 @@ SERVING = (
     Rule(
         name="CanaryStoreDown",
         class_="blindness",
-        expression=f"{gauge('canary_api_store_up')} == 0",
+        expression=f"max by (cluster) ({gauge(SERVED)}) == 0",
         hold="1m",
         keep="2m",
         severity="critical",
-        summary="The canary's store does not answer",
-        meaning="No API replica reaches the store. Runners go on probing and remember what they find, but no alert "
-        "about it can fire.",
+        summary="The store of the canary of {{ $labels.cluster }} does not answer",
+        meaning="No API replica of the cluster reaches the store. Runners go on probing and remember what they find, "
+        "but no alert about it can fire.",
         advice=("Bring the database back. Nothing is lost meanwhile: the runners' ledgers hold everything.",),
         shadowed=False,
     ),

@@ -4,6 +4,7 @@ import asyncio
 import importlib.metadata
 import threading
 import time
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
@@ -259,6 +260,25 @@ def refuse() -> None:
     raise StoreError("the store is away")
 
 
+SERVED = "canary_api_cluster_store_up"
+
+
+def test_each_cluster_says_whether_its_store_is_reached_also_one_that_only_the_store_knew(store: Store) -> None:
+    """Rules judge absence by these series; the cluster `unset` is in no settings of the API, and keeps its series."""
+    app = create_app(settings("prod", auth={"required": "never"}), store)
+    client = Client(app)
+    served = {(("cluster", name),) for name in ("prod", "unset")}
+    store.views.save("unset", "canary-0", NOW_NS, b"{}")
+    assert dict.fromkeys(served, 1) == of_name(scrape(client), SERVED)
+    app.state.canary.rendered.texts.clear()
+    app.state.canary = replace(app.state.canary, store=BrokenStore(refuse))
+    assert dict.fromkeys(served, 0) == of_name(scrape(client), SERVED)
+
+
+def of_name(samples: dict[Any, float], name: str) -> dict[Any, float]:
+    return {labels: value for (one, labels), value in samples.items() if one == name}
+
+
 def hang() -> None:
     threading.Event().wait(30)
 
@@ -277,7 +297,8 @@ def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(
     assert min(took) < 2
     assert samples["canary_api_store_up", ()] == 0
     shown = {name for name, _ in samples if name.startswith("canary_")}
-    assert shown == {"canary_api_store_up", "canary_build_info", "canary_api_info"}
+    assert shown == {"canary_api_store_up", SERVED, "canary_build_info", "canary_api_info"}
+    assert samples[SERVED, (("cluster", "prod"),)] == 0
     assert "process_cpu_seconds_total" in {name for name, _ in samples}
 
 

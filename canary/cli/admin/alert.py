@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from json import dumps
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -72,6 +73,42 @@ def ring(
     )
     if missing:
         raise UserError(f"not told within {hold} s: {', '.join(missing)}", 3)
+
+
+def rules() -> None:
+    """Print rules for Prometheus that name each cluster of the settings: CanaryAbsent fires while one has no series.
+
+    The shipped CanaryVanished knows a cluster by its series and forgets it after 3 h; these rules never do. Load the
+    file beside the shipped one, and make it again when a cluster is added or taken out.
+
+    Example: canary alert rules --config canary.yaml > /etc/prometheus/rules/canary-clusters.yml
+    """
+    import yaml  # noqa: PLC0415
+
+    from api.pages.runbooks import alerts  # noqa: PLC0415  # FastAPI takes its time
+
+    settings = session.load_settings()
+    known, address = alerts()["CanaryVanished"], settings.api.address
+    annotations = {
+        "summary": "Prometheus has no series of {{ $labels.cluster }}",
+        "description": " ".join(["Cluster {{ $labels.cluster }}.", known["meaning"], *known["advice"]]),
+    }
+    if address is not None:
+        annotations["runbook_url"] = f"{address}/runbooks/CanaryVanished?cluster={{{{ urlquery $labels.cluster }}}}"
+    labels = {"severity": "critical", "class": "blindness", "service": "kafka-durability-canary"}
+    found = [
+        {
+            "alert": "CanaryAbsent",
+            "expr": f"absent(canary_api_cluster_store_up{{cluster={dumps(one.name, ensure_ascii=False)}}})",
+            "for": known["hold"],
+            "labels": labels | {"cluster": one.name},
+            "annotations": annotations.copy(),
+        }
+        for one in settings.clusters
+    ]
+    typer.echo("# Made by `canary alert rules` from the clusters of the settings.")
+    content = {"groups": [{"name": "kafka-durability-canary-absent", "rules": found}]}
+    typer.echo(yaml.safe_dump(content, sort_keys=False, width=4096, allow_unicode=True), nl=False)
 
 
 def _told(store: Store, incident: str, since_ns: int, receivers: dict[str, float | None]) -> Iterator[str]:
