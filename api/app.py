@@ -93,7 +93,8 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         log_calls=_log_calls(),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
-        notified=tuple(one.name for one in settings.notify),
+        notified=tuple(one.name for one in settings.notify if one.is_told),
+        called=tuple(one.name for one in settings.notify if not one.is_told),
     )
     errors.install(app, refused)
     app.openapi = secured(app.openapi)  # type: ignore[method-assign]  # FastAPI's own way to extend the document

@@ -31,9 +31,6 @@ from canary.workloads.catalogue import WORKLOADS
 STORE_TIMEOUT_S = 1.5
 """Leaves time to render within the 2 s in which /metrics always answers."""
 
-LOOKED_S = 30.0
-"""A process that tells a receiver notes every 10 s that it looks for what is new."""
-
 _KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
 """Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
 
@@ -190,10 +187,9 @@ def _drilled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> No
 
 def _notified(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
     for one in knowledge.receivers:
-        unlooked_s = (knowledge.at_ns - one.looked_ns) / 1e9
-        waited_s = 0.0 if one.oldest_ns is None else (knowledge.at_ns - one.oldest_ns) / 1e9
-        oldest_s = max(waited_s, unlooked_s if unlooked_s > LOOKED_S else 0.0)
         values["canary_notifications_waiting"][(one.name,)] = float(one.waiting)
-        values["canary_notifications_oldest_seconds"][(one.name,)] = oldest_s
+        values["canary_notifications_oldest_seconds"][(one.name,)] = one.untold_s(knowledge.at_ns)
         values["canary_notifications_failed_total"][(one.name,)] = float(one.failed)
         values["canary_notifications_dropped_total"][(one.name,)] = float(one.dropped)
+    for one in knowledge.called:
+        values["canary_notify_heartbeat_timestamp_seconds"][(one.name,)] = one.looked_ns / 1e9

@@ -380,6 +380,11 @@ METRICS: dict[str, Metric] = {
         ),
         _counted("canary_notifications_failed_total", "Attempts to send a notification that failed.", ("receiver",)),
         _counted("canary_notifications_dropped_total", "Notifications that were given up after a day.", ("receiver",)),
+        _stored(
+            "canary_notify_heartbeat_timestamp_seconds",
+            "When a receiver of the kind heartbeat last answered a call; 0 if it never did.",
+            ("receiver",),
+        ),
         _served("canary_api_store_up", "1 while the API reaches the store.", ()),
         _served(
             "canary_api_cluster_store_up",

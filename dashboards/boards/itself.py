@@ -16,6 +16,7 @@ from dashboards.boards.queries import HEARTBEAT, gauge, one
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
+_CALLED = "canary_notify_heartbeat_timestamp_seconds"
 _PROVEN = "canary_drill_last_success_timestamp_seconds"
 
 
@@ -159,4 +160,10 @@ def _processes() -> Panels:
         trend("Oldest notification", "canary_notifications_oldest_seconds", "", by="receiver", total="max", w=6),
         trend("Failed attempts", "canary_notifications_failed_total", "", by="receiver", total="max", w=6),
         trend("Notifications given up", "canary_notifications_dropped_total", "", by="receiver", total="max", w=6),
+        lines(
+            "Age of each heartbeat's last call",
+            describe(_CALLED, "It is called each minute while all is well."),
+            [(f"time() - max by (receiver) ({gauge(_CALLED)})", "{{receiver}}")],
+            unit="s",
+        ),
     ]

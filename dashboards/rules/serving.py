@@ -3,6 +3,7 @@
 from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
 from dashboards.rules.rule import SEEN, SERVED, Rule
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
+from storage.store.receivers import UNTOLD_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
 _DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
@@ -83,7 +84,7 @@ SERVING = (
     Rule(
         name="CanaryNotificationsWaiting",
         class_="blindness",
-        expression=f"max by (receiver) ({_UNTOLD}) > 300 or max by (receiver) ({_GIVEN_UP}) > 0",
+        expression=f"max by (receiver) ({_UNTOLD}) > {UNTOLD_S:g} or max by (receiver) ({_GIVEN_UP}) > 0",
         hold="2m",
         summary="{{ $labels.receiver }} is not told of incidents",
         meaning="Notifications of incidents have not been taken by their receiver for minutes, or were given up after "

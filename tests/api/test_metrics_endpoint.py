@@ -275,6 +275,18 @@ def test_each_cluster_says_whether_its_store_is_reached_also_one_that_only_the_s
     assert dict.fromkeys(served, 0) == of_name(scrape(client), SERVED)
 
 
+def test_a_heartbeat_shows_when_it_was_called_and_nothing_that_waits(store: Store) -> None:
+    client = Client(create_app(settings("prod", notify=("pulse", "bus"), auth={"required": "never"}), store))
+    name, pulse = "canary_notify_heartbeat_timestamp_seconds", (("receiver", "pulse"),)
+    assert of_name(scrape(client), name) == {pulse: 0}, "never"
+    store.notifications.register(["pulse"], NOW_NS)
+    store.notifications.looked("pulse", NOW_NS)
+    samples = scrape(client)
+    assert of_name(samples, name) == {pulse: NOW_NS / 1e9}
+    assert set(of_name(samples, "canary_notifications_oldest_seconds")) == {(("receiver", "bus"),)}
+    assert set(of_name(samples, "canary_notifications_waiting")) == {(("receiver", "bus"),)}
+
+
 def of_name(samples: dict[Any, float], name: str) -> dict[Any, float]:
     return {labels: value for (one, labels), value in samples.items() if one == name}
 

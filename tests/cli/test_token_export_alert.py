@@ -94,6 +94,22 @@ def test_a_test_of_the_alarm_says_whom_nobody_tells(place: Path, monkeypatch: py
     assert "bus (no `canary serve`" in ran.err
 
 
+def test_a_test_of_the_alarm_asks_when_a_heartbeat_was_called_and_waits_for_no_notification(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_NOTIFY", "[{name: pulse, kind: heartbeat, url: 'https://nowhere.invalid/'}]")
+    never = run(place, "alert", "test", "--for", "1", "--json")
+    assert (never.status, json.loads(never.out)["heartbeats"]) == (3, {"pulse": None})
+    assert "pulse (a heartbeat, not called for 120 s: see heartbeat_stops" in never.err
+    for ago_s, status in {30: 0, 130: 3}.items():
+        with store_of(place) as store:
+            store.notifications.register(["pulse"], time.time_ns())
+            store.notifications.looked("pulse", time.time_ns() - ago_s * 10**9)
+        ran = run(place, "alert", "test", "--for", "1", "--json")
+        assert (ran.status, json.loads(ran.out)["receivers"]) == (status, {})
+        assert ago_s <= json.loads(ran.out)["heartbeats"]["pulse"] < ago_s + 60
+
+
 @pytest.mark.e2e
 def test_rules_of_the_settings_ring_for_each_cluster_that_is_absent_until_it_is_back(place: Path) -> None:
     """Another canary is in the same Prometheus throughout; `never` was never seen, `prod` is gone for a day."""

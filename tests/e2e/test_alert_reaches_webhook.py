@@ -45,6 +45,7 @@ OFF = {
     "canary_quiet": "nothing is planned, and no cluster is in shadow mode",
     "canary_notifications_waiting": "nobody is notified but by Prometheus",
     "canary_notifications_oldest_seconds": "the same",
+    "canary_notify_heartbeat_timestamp_seconds": "the same",
     "canary_notifications_failed_total": "the same",
     "canary_notifications_dropped_total": "the same",
     "canary_random_read_latency_seconds": "random reads are off",
