@@ -12,7 +12,7 @@ from dashboards.boards.panels import (
     store_reachable,
     trend,
 )
-from dashboards.boards.queries import HEARTBEAT, gauge, one
+from dashboards.boards.queries import HEARTBEAT, gauge, least, one
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
@@ -93,7 +93,7 @@ def _looking() -> Panels:
 
 def _certificates() -> str:
     of_clusters = gauge("canary_certificate_expiry_timestamp_seconds", HERE)
-    return f"{of_clusters} or {gauge('canary_api_certificate_expiry_timestamp_seconds')}"
+    return f"{of_clusters} or {least('canary_api_certificate_expiry_timestamp_seconds')}"
 
 
 def _memory() -> Panels:

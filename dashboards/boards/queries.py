@@ -17,6 +17,11 @@ def gauge(name: str, selector: str = "") -> str:
     return one(_selected(name, selector))
 
 
+def least(name: str) -> str:
+    """Return the least value of a gauge in which replicas differ, and canaries that one job scrapes."""
+    return f"min without ({REPLICA}) ({_selected(name, '')})"
+
+
 def rate(name: str, selector: str = "", window: str = "$__rate_interval") -> str:
     """Return the rate (1/s) of a counter."""
     return one(f"rate({_selected(name, selector)}[{window}])")

@@ -1,6 +1,6 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
-from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
+from dashboards.boards.queries import HEARTBEAT, gauge, increase, least, one
 from dashboards.rules.rule import SEEN, SERVED, Rule
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 from storage.store.receivers import UNTOLD_S
@@ -9,7 +9,7 @@ _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical
 _DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
 _DELAY = one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}")
 _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
-_API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
+_API_EXPIRY = least("canary_api_certificate_expiry_timestamp_seconds")
 _UNTOLD = gauge("canary_notifications_oldest_seconds")
 _GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
 

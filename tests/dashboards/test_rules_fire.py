@@ -527,6 +527,12 @@ def test_a_certificate_that_expires_within_two_weeks_is_said(series: tuple[str, 
     )
 
 
+def test_a_certificate_of_an_api_that_expires_is_said_though_that_of_another_canary_is_valid(tmp_path: Path) -> None:
+    name = "canary_api_certificate_expiry_timestamp_seconds"
+    series = both(name, "", f"{DAY}x125") | {f'{name}{{instance="c:8080", job="canary"}}': f"{400 * DAY}x125"}
+    firing("CanaryCertificateExpiring", series, {"2h15m": True}, tmp_path, every="2m")
+
+
 def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path: Path) -> None:
     series = both("canary_api_info", 'url="https://canary.example"', "1x40")
     series |= both("canary_violations_open", 'cluster="prod eu", kind="lost-write", severity="critical"', "2x40")
