@@ -95,7 +95,8 @@ def create_app(settings: Settings, store: Store, probe_log: ProbeLogReader | Non
         writing=Writing(store),
         configured=tuple(cluster.name for cluster in settings.clusters if not cluster.embedded),
         api=settings.api,
-        notified=tuple(one.name for one in settings.notify),
+        notified=tuple(one.name for one in settings.notify if one.is_told),
+        called=tuple(one.name for one in settings.notify if not one.is_told),
         scheduled=lambda: store.leases.scheduled(),  # noqa: PLW0108  # what makes documents has no store
     )
     errors.install(app, refused)

@@ -64,6 +64,8 @@ class Knowledge:
     """Each cluster's last drill that was found and came back from the pager."""
     receivers: Sequence[Receiver] = ()
     """Who is told of incidents by the canary itself."""
+    called: Sequence[Receiver] = ()
+    """Receivers of the kind heartbeat."""
     writes: Written = UNKNOWN
     """Whether the store takes writes of the API."""
 
@@ -83,6 +85,8 @@ class Rendered:
     """The last /metrics by content type; each serves requests that came before its time (monotonic, s)."""
 
     texts: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    clusters: tuple[str, ...] = ()
+    """The clusters that the store knew last."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -96,7 +100,10 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of one application. ``configured``: the clusters in the settings; ``notified``: the receivers there."""
+    """The state of one application. ``configured``: the clusters in the settings; ``notified``: the receivers there.
+
+    ``called``: those of the kind heartbeat.
+    """
 
     store: Store
     probe_log: Callable[[], ProbeLogReader]
@@ -108,6 +115,7 @@ class State:
     notified: tuple[str, ...] = ()
     scheduled: Callable[[], frozenset[str]] = frozenset
     """Returns the clusters that schedulers lead or have led, of the whole store: a lease is of no cluster."""
+    called: tuple[str, ...] = ()
     now_ns: Callable[[], int] = time.time_ns
     began_ns: int = field(default_factory=time.time_ns)
     monotonic: Callable[[], float] = time.monotonic
@@ -134,6 +142,7 @@ class State:
             probe_log=lambda: self.probe_log().of(clusters),
             configured=tuple(name for name in self.configured if name in clusters),
             notified=(),
+            called=(),
             streams=Streams(open=self.streams.open),
             rendered=Rendered(),
             survived=Remembered(),
@@ -190,15 +199,16 @@ class State:
             frozenset(self._quiet(clusters, now_ns)),
             *self.store.incidents.worst(OPEN_INCIDENTS),
             self.store.drills.last_proofs(),
-            self._receivers(),
+            self._receivers(self.notified, self.began_ns),
+            self._receivers(self.called, 0),
         )
 
-    def _receivers(self) -> list[Receiver]:
-        """Return the receivers of the settings. For one that no process knows, none has looked since this one began."""
-        if not self.notified:
+    def _receivers(self, names: Sequence[str], unknown_ns: int) -> list[Receiver]:
+        """Return receivers of the settings; one that no process knows was last looked at or called at that time."""
+        if not names:
             return []
-        known = {one.name: one for one in self.store.notifications.receivers(self.notified)}
-        return [known.get(name) or Receiver(name, self.began_ns, self.began_ns, 0, 0) for name in self.notified]
+        known = {one.name: one for one in self.store.notifications.receivers(names)}
+        return [known.get(name) or Receiver(name, unknown_ns, unknown_ns, 0, 0) for name in names]
 
     def _quiet(self, clusters: Iterable[str], now_ns: int) -> Iterator[tuple[str, str]]:
         windows = self.store.maintenance.between(now_ns - AFTER_NS, now_ns)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import structlog
 
 from api.knowledge.heartbeats import Heard
-from canary.extras import remedy
 from api.knowledge.slow_brokers import SlowBroker
 from api.knowledge.writing import UNKNOWN, Written
+from canary.extras import remedy
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
 from canary.metrics.objectives import Objective

@@ -8,7 +8,8 @@ metrics are all there is.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -32,8 +33,6 @@ STORE_TIMEOUT_S = 1.5
 
 MOST_WORDS: Final = 200
 """At most so many characters of an incident's summary are a label."""
-LOOKED_S = 30.0
-"""A process that tells a receiver notes every 10 s that it looks for what is new."""
 
 _KINDS: list[tuple[str, str]] = [(one.name, severity) for one in CATALOGUE.values() for severity in one.severities]
 """Every (kind, severity): each has a series from the start, at 0, so that increase() sees the first violation."""
@@ -59,8 +58,9 @@ async def metrics(request: Request, state: Shared) -> Response:
                 knowledge = await state.knowledge(within=STORE_TIMEOUT_S)
             except UnavailableError:
                 knowledge = None
-            own = state.process_metrics
-            text = await asyncio.to_thread(render_text, knowledge, state.api, encode, content_type, own=own)
+            memory.clusters = tuple(knowledge.clusters) if knowledge else memory.clusters or state.configured
+            rendering = partial(render_text, own=state.process_metrics, served=memory.clusters)
+            text = await asyncio.to_thread(rendering, knowledge, state.api, encode, content_type)
             if knowledge is None:
                 memory.texts.clear()
             kept_s = 0.0 if knowledge is None else state.api.metrics_cache
@@ -75,13 +75,14 @@ def render_text(
     content_type: str = "text/plain",
     *,
     own: bool = False,
+    served: Iterable[str] = (),
 ) -> bytes:
-    """Return the text for a scraper; ``own``: with the process's own metrics."""
+    """Return the text for a scraper; ``own``: with the process's own metrics; ``served``: clusters it answers for."""
     openmetrics = content_type.startswith("application/openmetrics-text")
     clusters = knowledge.clusters if knowledge else {}
     coarse = settings.cardinality == "topic"
     series = {name: by_topic(cluster.series) if coarse else cluster.series for name, cluster in clusters.items()}
-    ours = exposition(series, _found(knowledge, settings), openmetrics=openmetrics).encode()
+    ours = exposition(series, _found(knowledge, settings, served), openmetrics=openmetrics).encode()
     registry = CollectorRegistry(auto_describe=False)
     if own:
         ProcessCollector(registry=registry)
@@ -90,10 +91,12 @@ def render_text(
     return ours + encode(registry)
 
 
-def _found(knowledge: Knowledge | None, settings: ApiSettings) -> dict[str, dict[Labels, float]]:
+def _found(knowledge: Knowledge | None, settings: ApiSettings, served: Iterable[str]) -> dict[str, dict[Labels, float]]:
     """Return the values that runners do not measure, by metric and labels."""
     values = _stored(knowledge) if knowledge else {}
-    values["canary_api_store_up"] = {(): 1.0 if knowledge else 0.0}
+    up = 1.0 if knowledge else 0.0
+    values["canary_api_store_up"] = {(): up}
+    values["canary_api_cluster_store_up"] = {(cluster,): up for cluster in served}
     writes = knowledge.writes.takes if knowledge else False
     if writes is not None:
         values["canary_api_store_writable"] = {(): float(writes)}
@@ -191,10 +194,9 @@ def _drilled(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> No
 
 def _notified(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:
     for one in knowledge.receivers:
-        unlooked_s = (knowledge.at_ns - one.looked_ns) / 1e9
-        waited_s = 0.0 if one.oldest_ns is None else (knowledge.at_ns - one.oldest_ns) / 1e9
-        oldest_s = max(waited_s, unlooked_s if unlooked_s > LOOKED_S else 0.0)
         values["canary_notifications_waiting"][(one.name,)] = float(one.waiting)
-        values["canary_notifications_oldest_seconds"][(one.name,)] = oldest_s
+        values["canary_notifications_oldest_seconds"][(one.name,)] = one.untold_s(knowledge.at_ns)
         values["canary_notifications_failed_total"][(one.name,)] = float(one.failed)
         values["canary_notifications_dropped_total"][(one.name,)] = float(one.dropped)
+    for one in knowledge.called:
+        values["canary_notify_heartbeat_timestamp_seconds"][(one.name,)] = one.looked_ns / 1e9

@@ -90,7 +90,12 @@ COMMANDS: Final = (
     ),
     Command("forget", "admin.forget"),
     Command("export", "data.export"),
-    Command("alert", "admin.alert", {"test": "ring"}, "Test whether an alert reaches the people on call."),
+    Command(
+        "alert",
+        "admin.alert",
+        {"test": "ring", "rules": "rules"},
+        "Test whether an alert reaches the people on call; print rules for the clusters of the settings.",
+    ),
     Command(
         "token", "admin.token", {"create": "create", "list": "list_tokens", "revoke": "revoke"}, "Who may use the API."
     ),

@@ -33,7 +33,7 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any
     return Metric(name, "gauge", text, labels, **{"runners": "max", "partitions": "max"} | more)
 
 
-_stored = partial(_gauge, source="store")
+_stored, _served = partial(_gauge, source="store"), partial(_gauge, source="api")
 _told = partial(_counter, labels=_RECEIVER, source="store")
 
 
@@ -365,17 +365,13 @@ METRICS: dict[str, Metric] = {
         ),
         *QUORUM_METRICS,
         *MIRROR_METRICS,
-        _gauge(
-            "canary_api_certificate_expiry_timestamp_seconds",
-            "When the certificate that the API presents expires.",
-            (),
-            source="api",
+        _served(
+            "canary_api_certificate_expiry_timestamp_seconds", "When the certificate that the API presents expires.", ()
         ),
-        _gauge(
+        _served(
             "canary_api_info",
             "Where the pages are; missing while api.url is not set and api.host is a wildcard.",
             ("url",),
-            source="api",
         ),
         _stored("canary_notifications_waiting", "Notifications of incidents that wait to be sent.", ("receiver",)),
         _stored(
@@ -385,9 +381,18 @@ METRICS: dict[str, Metric] = {
         ),
         _told("canary_notifications_failed_total", "Attempts to send a notification that failed."),
         _told("canary_notifications_dropped_total", "Notifications that were given up after a day."),
-        _gauge("canary_api_store_up", "1 while the API reaches the store.", (), source="api"),
-        _gauge("canary_api_store_writable", "1 while the store takes writes of the API.", (), source="api"),
-        _gauge("canary_build_info", "Version of the canary.", ("version",), source="api"),
+        _stored(
+            "canary_notify_heartbeat_timestamp_seconds",
+            "When a receiver of the kind heartbeat last answered a call; 0 if it never did.",
+            _RECEIVER,
+        ),
+        _served("canary_api_store_up", "1 while the API reaches the store.", ()),
+        _served(
+            "canary_api_cluster_store_up",
+            "1 while an API that serves the cluster reaches its store, 0 while it does not; missing without an API.",
+        ),
+        _served("canary_api_store_writable", "1 while the store takes writes of the API.", ()),
+        _served("canary_build_info", "Version of the canary.", ("version",)),
     )
 }
 """Name to metric."""

@@ -2,10 +2,9 @@
 
 from dashboards.boards.board import CRITICAL, ONE_CLUSTER, Panels, board, to_page
 from dashboards.boards.panels import OUTCOMES, PER_INTERVAL, RED_FROM_ONE, describe, lines, number, rows, trend, words
-from dashboards.boards.queries import HEARTBEAT, HERE, gauge, increase
+from dashboards.boards.queries import BEGAN, HEARTBEAT, HERE, gauge, increase
 
 UID = "kafka-durability-incident"
-BEGAN = "canary_incident_begin_timestamp_seconds"
 INFO = "canary_incident_info"
 STEPS = """**1.** Open the incident's page: it has the evidence, what else was exposed, and what to do first.
 **2.** Do not restart, reassign or clean up anything before you have read it: copies may survive on brokers that left.

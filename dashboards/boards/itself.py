@@ -12,11 +12,12 @@ from dashboards.boards.panels import (
     store_reachable,
     trend,
 )
-from dashboards.boards.queries import HEARTBEAT, HERE, gauge, one
+from dashboards.boards.queries import HEARTBEAT, HERE, gauge, least, one
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PENDING_ROWS, PROVEN_S, SILENT_S
 
 UID = "kafka-durability-canary-itself"
 _WRITABLE = "canary_api_store_writable"
+_CALLED = "canary_notify_heartbeat_timestamp_seconds"
 _PROVEN = "canary_drill_last_success_timestamp_seconds"
 
 
@@ -40,7 +41,7 @@ def _looking() -> Panels:
     confirmed = "They are confirmed or dropped within seconds; many that stay are trouble."
     written = "Each API tries it once a minute. If not, nothing that runners find arrives, and they keep it."
     return [
-        store_reachable(),
+        store_reachable(HERE),
         number(
             "Heartbeat of the slowest canary",
             describe(HEARTBEAT, "Its age."),
@@ -95,7 +96,7 @@ def _looking() -> Panels:
 
 def _certificates() -> str:
     of_clusters = gauge("canary_certificate_expiry_timestamp_seconds", HERE)
-    return f"{of_clusters} or {gauge('canary_api_certificate_expiry_timestamp_seconds')}"
+    return f"{of_clusters} or {least('canary_api_certificate_expiry_timestamp_seconds')}"
 
 
 def _memory() -> Panels:
@@ -164,4 +165,10 @@ def _processes() -> Panels:
         trend("Oldest notification", "canary_notifications_oldest_seconds", "", by="receiver", total="max", w=6),
         trend("Failed attempts", "canary_notifications_failed_total", "", by="receiver", total="max", w=6),
         trend("Notifications given up", "canary_notifications_dropped_total", "", by="receiver", total="max", w=6),
+        lines(
+            "Age of each heartbeat's last call",
+            describe(_CALLED, "It is called each minute while all is well."),
+            [(f"time() - max by (receiver) ({gauge(_CALLED)})", "{{receiver}}")],
+            unit="s",
+        ),
     ]

@@ -44,7 +44,7 @@ def _safe() -> Panels:
             unit="s",
             steps=[(None, "green"), (DELAYED_S, "orange"), (SILENT_S, "red")],
         ),
-        store_reachable(),
+        store_reachable(HERE),
         rows(
             "Open violations",
             describe("canary_violations_open", "By cluster and kind; the link leads to what is known of them."),

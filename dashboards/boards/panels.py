@@ -89,10 +89,15 @@ def level(title: str, name: str, where: str, more: str, *, total: str = "sum", *
     return number(title, describe(name, more), f"{total}({gauge(name, where)})", **look)
 
 
-def store_reachable() -> stat.Panel:
-    """Return whether an API reaches the store."""
-    more = "Without the store /metrics shows nothing else; probing goes on."
-    return level("Store reachable", "canary_api_store_up", "", more, total="max", steps=[(None, "red"), (1, "green")])
+def store_reachable(where: str) -> stat.Panel:
+    """Return whether an API of each cluster reaches its store."""
+    served = "canary_api_cluster_store_up"
+    return number(
+        "Store reachable",
+        describe(served, "Of the worst cluster. Without the store /metrics shows nothing else; probing goes on."),
+        f"min(max by (cluster) ({gauge(served, where)}))",
+        steps=[(None, "red"), (1, "green")],
+    )
 
 
 def lines(

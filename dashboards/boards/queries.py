@@ -10,6 +10,7 @@ from canary.metrics import METRICS
 HERE: Final = 'cluster=~"$cluster"'
 """The chosen clusters."""
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
+BEGAN = "canary_incident_begin_timestamp_seconds"
 SWITCHES: Final[Mapping[str, str]] = {
     "canary_api_certificate_": "set api.tls",
     "canary_api_info": "set api.url",
@@ -52,6 +53,11 @@ def one(expression: str) -> str:
 def gauge(name: str, selector: str = "") -> str:
     """Return the value of a gauge."""
     return one(_selected(name, selector))
+
+
+def least(name: str) -> str:
+    """Return the least value of a gauge in which replicas differ, and canaries that one job scrapes."""
+    return f"min without ({REPLICA}) ({_selected(name, '')})"
 
 
 def rate(name: str, selector: str = "", window: str = "$__rate_interval") -> str:

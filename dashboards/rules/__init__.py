@@ -8,6 +8,7 @@ from dashboards.rules.anomalies import ANOMALIES, alert_name
 from dashboards.rules.coverage import COVERAGE
 from dashboards.rules.mirrors import MIRRORS
 from dashboards.rules.objectives import BUDGETS, MEASURED
+from dashboards.rules.presence import PRESENCE
 from dashboards.rules.rule import Recording, Rule
 from dashboards.rules.runners import RUNNERS
 from dashboards.rules.serving import SERVING
@@ -19,7 +20,7 @@ __all__ = ["GROUPS", "RECORDED_EVERY", "RECORDINGS", "TITLES", "Recording", "Rul
 GROUPS: dict[str, tuple[Rule, ...]] = {
     "kafka-durability": ANOMALIES,
     "kafka-durability-objectives": BUDGETS,
-    "kafka-durability-canary-blind": (*SERVING, *RUNNERS, *WRITES, *SLOWNESS, *COVERAGE, *MIRRORS),
+    "kafka-durability-canary-blind": (*PRESENCE, *SERVING, *RUNNERS, *WRITES, *SLOWNESS, *COVERAGE, *MIRRORS),
 }
 """The rules by group."""
 RECORDINGS: dict[str, tuple[Recording, ...]] = {"kafka-durability-objectives": MEASURED}

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from canary.anomalies.anomaly import Class, Severity
 from canary.anomalies.policy import class_of
-from dashboards.boards.incident import BEGAN
-from dashboards.boards.queries import HEARTBEAT, gauge
+from dashboards.boards.queries import BEGAN, HEARTBEAT, gauge
 from dashboards.rules.thresholds import COVERED
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
@@ -15,6 +14,10 @@ SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 _SHOWN = "max by (cluster) (" + HEARTBEAT + " and on (instance, pod) (canary_api_store_writable == {}))"
 UNWRITTEN = f"({_SHOWN.format(0)} unless on (cluster) {_SHOWN.format(1)})"
 """Clusters whose store takes writes of no API that shows them: then the silence of a runner says nothing of it."""
+SERVED = "canary_api_cluster_store_up"
+"""Of each cluster that an API serves there is a series, with or without the store: where it is absent, all is."""
+SEEN = "3h"
+"""A cluster that had series within this time and has none has vanished."""
 PLANNED = "max by (cluster) (" + gauge("canary_quiet", 'reason="maintenance"') + ")"
 """Clusters within a planned window."""
 _SHADOW = "max by (cluster) (" + gauge("canary_quiet", 'reason="shadow"') + ")"
@@ -100,7 +103,7 @@ class Rule:
         summary: one line, a template.
         meaning: what has happened, for the description and the runbook.
         advice: the runbook's steps, the first one first.
-        severity: which route Alertmanager takes.
+        severity: which route Alertmanager takes; none: no person's.
         milder: the other severities that it may have, by the label ``severity`` of its series.
         hold: Prometheus' ``for``.
         keep: Prometheus' ``keep_firing_for``: what comes and goes is one page, not one each time.
@@ -118,7 +121,7 @@ class Rule:
     summary: str
     meaning: str
     advice: tuple[str, ...]
-    severity: Severity = "warning"
+    severity: Literal["critical", "warning", "info", "none"] = "warning"
     milder: tuple[Severity, ...] = ()
     hold: str = "0s"
     keep: str = "0s"

@@ -1,14 +1,15 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
-from dashboards.boards.queries import HEARTBEAT, gauge, increase, one
-from dashboards.rules.rule import SILENCE, UNWRITTEN, Rule, age
+from dashboards.boards.queries import HEARTBEAT, gauge, increase, least, one
+from dashboards.rules.rule import SEEN, SERVED, SILENCE, UNWRITTEN, Rule, age
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
+from storage.store.receivers import UNTOLD_S
 
 _TESTED = gauge("canary_violations_open", 'kind="alert-test", severity="critical"')
 _DRILLED = gauge("canary_violations_open", 'kind="drill", severity="critical"')
 _DELAY = "min by (cluster) (" + one(f"timestamp({HEARTBEAT}) - {HEARTBEAT}") + ")"
 _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
-_API_EXPIRY = gauge("canary_api_certificate_expiry_timestamp_seconds")
+_API_EXPIRY = least("canary_api_certificate_expiry_timestamp_seconds")
 _UNTOLD = gauge("canary_notifications_oldest_seconds")
 _GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
 SERVING = (
@@ -56,11 +57,12 @@ SERVING = (
     Rule(
         name="CanaryApiDown",
         class_="blindness",
-        expression="absent(canary_api_store_up)",
+        expression=f"absent_over_time(canary_api_store_up[{SEEN}])",
         hold="2m",
         severity="critical",
-        summary="Prometheus finds no API of the canary",
-        meaning="Prometheus finds no API of the canary: none of its alarms can reach you, nor can its runbooks.",
+        summary="Prometheus finds no API of any canary",
+        meaning="Prometheus has found no API of any canary for 3 h: none of its alarms can reach you, nor can its "
+        "runbooks. Until then CanaryVanished names each cluster.",
         now="First: see whether the API's process lives, then whether Prometheus scrapes it (Status, Targets).",
         advice=("See whether the API's process lives.", "See whether Prometheus scrapes it (Status, Targets)."),
         shadowed=False,
@@ -68,21 +70,20 @@ SERVING = (
     Rule(
         name="CanaryStoreDown",
         class_="blindness",
-        expression=f"{gauge('canary_api_store_up')} == 0 or max({SILENCE} > {SILENT_S} and on (cluster) {UNWRITTEN})",
+        expression=f"max by (cluster) ({gauge(SERVED)}) == 0 or ({SILENCE} > {SILENT_S} and on (cluster) {UNWRITTEN})",
         hold="1m",
         keep="2m",
         severity="critical",
-        summary="The canary's store does not answer, or takes no writes",
-        meaning="No API replica reaches the store, or it takes no writes and nothing of any runner "
-        "arrives. Runners go on probing and remember what they find, but no alert "
-        "about it can fire.",
+        summary="The store of the canary of {{ $labels.cluster }} does not answer, or takes no writes",
+        meaning="No API replica of the cluster reaches the store, or it takes no writes and nothing of any runner "
+        "arrives. Runners go on probing and remember what they find, but no alert about it can fire.",
         advice=("Bring the database back. Nothing is lost meanwhile: the runners' ledgers hold everything.",),
         shadowed=False,
     ),
     Rule(
         name="CanaryNotificationsWaiting",
         class_="blindness",
-        expression=f"max by (receiver) ({_UNTOLD}) > 300 or max by (receiver) ({_GIVEN_UP}) > 0",
+        expression=f"max by (receiver) ({_UNTOLD}) > {UNTOLD_S:g} or max by (receiver) ({_GIVEN_UP}) > 0",
         hold="2m",
         summary="{{ $labels.receiver }} is not told of incidents",
         meaning="Notifications of incidents have not been taken by their receiver for minutes, or were given up after "

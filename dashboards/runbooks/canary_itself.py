@@ -104,14 +104,14 @@ LEDGER: Final = Runbook(
 )
 SERVING: Final = Runbook(
     title="Findings do not reach you",
-    alerts=("CanaryApiDown", "CanaryStoreDown", "CanaryStoreBehind", "CanaryNotificationsWaiting"),
+    alerts=("CanaryApiDown", "CanaryVanished", "CanaryStoreDown", "CanaryStoreBehind", "CanaryNotificationsWaiting"),
     means=(
         Step(
             "Runners go on probing and remember what they find; it does not get from there to alerts, pages and "
             "webhooks, or late."
         ),
     ),
-    real=(Step("See how far it works.", run.READY, run.STORE_UP, run.HEARTBEAT),),
+    real=(Step("See how far it works, and of which clusters there are series.", run.READY, run.SERVED, run.HEARTBEAT),),
     stop=(
         Step("The API: see whether its process lives, and whether Prometheus scrapes it (Status, Targets)."),
         Step("The store: see whether the database is up, full, locked or far away.", run.STORE_CHECK),
@@ -126,6 +126,24 @@ SERVING: Final = Runbook(
         Step("Prove the whole way with an alarm that pages and ends by itself.", run.ALERT_TEST),
     ),
     tell=(Step("The people on call: since when an alarm would not have reached them, and what was found meanwhile."),),
+)
+WATCHDOG: Final = Runbook(
+    title="The dead man's switch",
+    alerts=("CanaryWatchdog",),
+    means=(Step("The alert always fires. Only its absence means something: no alarm of Prometheus reaches you then."),),
+    real=(shared.FIRES, Step("Nothing is wrong while it fires and the switch outside is silent.")),
+    stop=(
+        Step(
+            "If the switch outside rings: see whether Prometheus lives and loads the rules (Status, Rules), whether "
+            "Alertmanager lives, and whether it reaches the switch's address (receiver deadmansswitch)."
+        ),
+    ),
+    extent=(
+        Step("Meanwhile look by hand: the canary's pages do not need Prometheus.", run.READY, run.ALL_OPEN),
+        Step("Receivers of notify are told of incidents all the same (docs/notifications.md)."),
+    ),
+    recover=(Step("Prove the whole way with an alarm that pages and ends by itself.", run.ALERT_TEST),),
+    tell=(Step("The people on call: since when an alarm of Prometheus would not have reached them."),),
 )
 REHEARSAL: Final = Runbook(
     title="A test of the alarm",

@@ -57,7 +57,7 @@ LEDGER_PENDING: Final = query("canary_ledger_pending_rows > 0")
 LEDGER_ERRORS: Final = query("increase(canary_ledger_errors_total[1h]) > 0")
 FORGOTTEN: Final = get("violations?kind=memory-lost&state=open")
 SHARDS: Final = query("canary_shards_missing > 0")
-STORE_UP: Final = query("canary_api_store_up")
+SERVED: Final = query("canary_api_cluster_store_up")
 EXPIRY: Final = query(
     "(canary_certificate_expiry_timestamp_seconds or canary_api_certificate_expiry_timestamp_seconds) - time()"
 )

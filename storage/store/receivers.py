@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Change = Literal["opened", "worsened", "resolved", "reopened"]
+LOOKED_S: Final = 30.0
+"""A process that tells a receiver notes every 10 s that it looks for what is new."""
+UNTOLD_S: Final = 300.0
+"""A receiver that is not told for longer could not be told: the alert CanaryNotificationsWaiting, and heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,9 @@ class Notification:
 class Receiver:
     """A receiver of notifications, known since ``since_ns``.
 
-    ``looked_ns``: when its incidents were last looked at. ``failed``: how many attempts failed; ``dropped``: how many
-    notifications were given up; ``waiting``: how many are to be sent, and ``oldest_ns``: since when the oldest one.
+    ``looked_ns``: when its incidents were last looked at; of a heartbeat, when it was last called. ``failed``: how
+    many attempts failed; ``dropped``: how many notifications were given up; ``waiting``: how many are to be sent, and
+    ``oldest_ns``: since when the oldest one.
     """
 
     name: str
@@ -55,6 +60,12 @@ class Receiver:
     dropped: int
     waiting: int = 0
     oldest_ns: int | None = None
+
+    def untold_s(self, now_ns: int) -> float:
+        """Return how long (s) the oldest notification has waited, or no process has looked for new ones."""
+        unlooked_s = (now_ns - self.looked_ns) / 1e9
+        waited_s = 0.0 if self.oldest_ns is None else (now_ns - self.oldest_ns) / 1e9
+        return max(waited_s, unlooked_s if unlooked_s > LOOKED_S else 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ BIG = 2**63 - 5
 def settings(*clusters: str, store_timeout: float = 60.0, notify: Sequence[str] = (), **api: Any) -> Settings:
     """What the API reads of the settings; ``api`` as in the section of that name; the store may take its time.
 
-    ``notify``: names of receivers.
+    ``notify``: names of receivers; one called pulse is a heartbeat.
     """
     return cast(
         "Settings",
@@ -48,7 +48,7 @@ def settings(*clusters: str, store_timeout: float = 60.0, notify: Sequence[str] 
             store=SimpleNamespace(timeout=store_timeout),
             api=ApiSettings(**({"metrics_cache": "0s", "answers_cache": "0s", "hosts": ("canary",)} | api)),
             probe_log=SimpleNamespace(url="nowhere"),
-            notify=[SimpleNamespace(name=name) for name in notify],
+            notify=[SimpleNamespace(name=name, is_told=name != "pulse") for name in notify],
         ),
     )
 

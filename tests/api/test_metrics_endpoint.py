@@ -4,6 +4,7 @@ import asyncio
 import importlib.metadata
 import threading
 import time
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from typing import TYPE_CHECKING, Any
 
@@ -288,6 +289,37 @@ def refuse() -> None:
     raise StoreError("the store is away")
 
 
+SERVED = "canary_api_cluster_store_up"
+
+
+def test_each_cluster_says_whether_its_store_is_reached_also_one_that_only_the_store_knew(store: Store) -> None:
+    """Rules judge absence by these series; the cluster `unset` is in no settings of the API, and keeps its series."""
+    app = create_app(settings("prod", auth={"required": "never"}), store)
+    client = Client(app)
+    served = {(("cluster", name),) for name in ("prod", "unset")}
+    store.views.save("unset", "canary-0", NOW_NS, b"{}")
+    assert dict.fromkeys(served, 1) == of_name(scrape(client), SERVED)
+    app.state.canary.rendered.texts.clear()
+    app.state.canary = replace(app.state.canary, store=BrokenStore(refuse))
+    assert dict.fromkeys(served, 0) == of_name(scrape(client), SERVED)
+
+
+def test_a_heartbeat_shows_when_it_was_called_and_nothing_that_waits(store: Store) -> None:
+    client = Client(create_app(settings("prod", notify=("pulse", "bus"), auth={"required": "never"}), store))
+    name, pulse = "canary_notify_heartbeat_timestamp_seconds", (("receiver", "pulse"),)
+    assert of_name(scrape(client), name) == {pulse: 0}, "never"
+    store.notifications.register(["pulse"], NOW_NS)
+    store.notifications.looked("pulse", NOW_NS)
+    samples = scrape(client)
+    assert of_name(samples, name) == {pulse: NOW_NS / 1e9}
+    assert set(of_name(samples, "canary_notifications_oldest_seconds")) == {(("receiver", "bus"),)}
+    assert set(of_name(samples, "canary_notifications_waiting")) == {(("receiver", "bus"),)}
+
+
+def of_name(samples: dict[Any, float], name: str) -> dict[Any, float]:
+    return {labels: value for (one, labels), value in samples.items() if one == name}
+
+
 def hang() -> None:
     threading.Event().wait(30)
 
@@ -306,7 +338,9 @@ def test_without_the_store_metrics_answer_within_2_s_and_show_nothing_stale(
     assert min(took) < 2
     assert samples["canary_api_store_up", ()] == 0
     shown = {name for name, _ in samples if name.startswith("canary_")}
-    assert shown == {"canary_api_store_up", "canary_api_store_writable", "canary_build_info", "canary_api_info"}
+    wanted = {"canary_api_store_up", "canary_api_store_writable", SERVED, "canary_build_info", "canary_api_info"}
+    assert shown == wanted
+    assert samples[SERVED, (("cluster", "prod"),)] == 0
     assert "process_cpu_seconds_total" in {name for name, _ in samples}
 
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from storage.store import Store
+from tests.dashboards.test_rules_fire import promtool
 from tests.support import stores
 from tests.support.command import canary
 
@@ -89,6 +92,67 @@ def test_a_test_of_the_alarm_says_whom_nobody_tells(place: Path, monkeypatch: py
     assert ran.status == 3
     assert json.loads(ran.out)["receivers"] == {"bus": None}
     assert "bus (no `canary serve`" in ran.err
+
+
+def test_a_test_of_the_alarm_asks_when_a_heartbeat_was_called_and_waits_for_no_notification(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY_NOTIFY", "[{name: pulse, kind: heartbeat, url: 'https://nowhere.invalid/'}]")
+    never = run(place, "alert", "test", "--for", "1", "--json")
+    assert (never.status, json.loads(never.out)["heartbeats"]) == (3, {"pulse": None})
+    assert "pulse (a heartbeat, not called for 120 s: see heartbeat_stops" in never.err
+    for ago_s, status in {30: 0, 130: 3}.items():
+        with store_of(place) as store:
+            store.notifications.register(["pulse"], time.time_ns())
+            store.notifications.looked("pulse", time.time_ns() - ago_s * 10**9)
+        ran = run(place, "alert", "test", "--for", "1", "--json")
+        assert (ran.status, json.loads(ran.out)["receivers"]) == (status, {})
+        assert ago_s <= json.loads(ran.out)["heartbeats"]["pulse"] < ago_s + 60
+
+
+@pytest.mark.e2e
+def test_rules_of_the_settings_ring_for_each_cluster_that_is_absent_until_it_is_back(place: Path) -> None:
+    """Another canary is in the same Prometheus throughout; `never` was never seen, `prod` is gone for a day."""
+    names = ("prod", "never.seen-1", "well")
+    clusters = [{"name": name, "kafka": {"bootstrap.servers": "b:1"}} for name in names]
+    (place / "canary.yaml").write_text(json.dumps({"clusters": clusters, "api": {"url": "https://canary.example"}}))
+    made = run(place, "alert", "rules")
+    assert made.status == 0, made.err
+    (place / "rules.yml").write_text(made.out)
+    checked = subprocess.run(
+        [promtool(), "check", "rules", "--lint-fatal", place / "rules.yml"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    (group,) = yaml.safe_load(made.out)["groups"]
+    labels = {"severity": "critical", "class": "blindness", "service": "kafka-durability-canary"}
+    assert [one["labels"] for one in group["rules"]] == [labels | {"cluster": name} for name in names]
+    for one in group["rules"]:
+        texts = one["annotations"]
+        assert "See whether Prometheus scrapes it" in texts["description"], "it stands alone while the API is down"
+        assert "{{ with query" not in json.dumps(texts), "no address is asked of series that are absent"
+        assert texts["runbook_url"].startswith("https://canary.example/runbooks/CanaryVanished?")
+    served = "canary_api_cluster_store_up"
+    series = {
+        f'{served}{{cluster="prod"}}': "1x10 stale _x1430 1x100",
+        f'{served}{{cluster="well"}}': "1x2000",
+        f'{served}{{cluster="other"}}': "1x2000",
+    }
+    expected = {"9m": ["never.seen-1"], "14m": ["never.seen-1", "prod"], "23h": ["never.seen-1", "prod"]}
+    told = [
+        {
+            "expr": 'count by (cluster) (ALERTS{alertname="CanaryAbsent", alertstate="firing"})',
+            "eval_time": at,
+            "exp_samples": [{"labels": f'{{cluster="{name}"}}', "value": 1} for name in silent],
+        }
+        for at, silent in (expected | {"24h30m": ["never.seen-1"]}).items()
+    ]
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "1m", "input_series": inputs, "promql_expr_test": told}
+    (place / "test.yml").write_text(
+        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]})
+    )
+    ran = subprocess.run([promtool(), "test", "rules", place / "test.yml"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_an_export_needs_a_violation_or_a_time_and_says_so(place: Path) -> None:

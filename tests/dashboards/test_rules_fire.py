@@ -195,26 +195,63 @@ def test_one_dead_runner_of_two_is_a_warning_and_no_page(tmp_path: Path) -> None
     firing("CanaryRunnerMissing", series, {"5m": False, "20m": True}, tmp_path)
 
 
+SERVED = "canary_api_cluster_store_up"
+OTHER = {
+    f'{name}{{{labels}instance="c:8080", pod="c", job="canary"}}': "1x3000"
+    for name, labels in {SERVED: 'cluster="other", ', "canary_api_store_up": ""}.items()
+}
+"""Another canary, with a store and clusters of its own, that the same job of the same Prometheus scrapes."""
+ELSEWHERE = ', cluster="prod"'
+
+
 def test_no_api_at_all_pages(tmp_path: Path) -> None:
-    series = both("canary_api_store_up", "", "1x20")
-    firing("CanaryApiDown", series, {"5m": False, "14m": True}, tmp_path)
+    firing("CanaryApiDown", {}, {"1m": False, "4m": True}, tmp_path)
+    gone = both("canary_api_store_up", "", "1x20 stale")
+    firing("CanaryApiDown", gone, {"5m": False, "2h": False, "3h30m": True}, tmp_path)
 
 
-def test_a_store_that_no_replica_reaches_pages(tmp_path: Path) -> None:
-    firing(
-        "CanaryStoreDown",
-        both("canary_api_store_up", "", "1x20 0x20 1x40"),
-        {"5m": False, "7m": True, "14m": False},
-        tmp_path,
-    )
+def test_a_canary_that_vanished_pages_though_another_one_is_there(tmp_path: Path) -> None:
+    """At 10m the API ends; CanaryApiDown asks for any canary, and is silent because of the other one."""
+    series = OTHER | both(SERVED, 'cluster="prod"', "1x40 stale")
+    times = {"10m": False, "11m": False, "13m": True, "2h": True, "3h20m": False}
+    firing("CanaryVanished", series, times, tmp_path, where=ELSEWHERE)
+    firing("CanaryVanished", series, {"13m": True}, tmp_path)  # and no other cluster
+    firing("CanaryApiDown", series, {"13m": False, "5h": False}, tmp_path)
+
+
+def test_a_restart_of_the_api_a_gap_and_a_replica_that_goes_page_nobody(tmp_path: Path) -> None:
+    restarted = both(SERVED, 'cluster="prod"', "1x40 stale _x5 1x40 _x6 1x400")
+    one_left = {f'{SERVED}{{cluster="prod", {REPLICAS[0]}}}': "1x40 stale"}
+    one_left |= {f'{SERVED}{{cluster="prod", {REPLICAS[1]}}}': "1x400"}
+    for series in (restarted, one_left):
+        firing("CanaryVanished", series, {"11m": False, "12m": False, "23m": False, "40m": False}, tmp_path)
+
+
+def test_an_api_that_comes_and_goes_is_one_page(tmp_path: Path) -> None:
+    flaps = both(SERVED, 'cluster="prod"', "1x20 stale _x20 1x8 stale _x20 1x100")
+    times = {"6m": False, "9m": True, "11m": True, "13m": True, "17m": True, "23m": False}
+    firing("CanaryVanished", flaps, times, tmp_path)
+
+
+def test_a_store_that_no_replica_reaches_pages_though_another_canary_has_its_own(tmp_path: Path) -> None:
+    series = OTHER | both(SERVED, 'cluster="prod"', "1x20 0x20 1x40")
+    times = {"5m": False, "7m": True, "14m": False}
+    firing("CanaryStoreDown", series, times, tmp_path, where=ELSEWHERE)
+    firing("CanaryStoreDown", series, times, tmp_path)  # and no other cluster
+    firing("CanaryVanished", series, {"7m": False}, tmp_path)
 
 
 def test_a_store_that_one_replica_reaches_is_up(tmp_path: Path) -> None:
     series = {
-        f"canary_api_store_up{{{REPLICAS[0]}}}": "0x40",
-        f"canary_api_store_up{{{REPLICAS[1]}}}": "1x40",
+        f'{SERVED}{{cluster="prod", {REPLICAS[0]}}}': "0x40",
+        f'{SERVED}{{cluster="prod", {REPLICAS[1]}}}': "1x40",
     }
     firing("CanaryStoreDown", series, {"9m": False}, tmp_path)
+
+
+def test_the_watchdog_fires_always_and_pages_nobody(tmp_path: Path) -> None:
+    firing("CanaryWatchdog", {}, {"0m": True, "1h": True}, tmp_path)
+    assert [one.name for one in DESCRIPTIONS.values() if one.severity == "none"] == ["CanaryWatchdog"]
 
 
 def test_a_cluster_that_acknowledges_nothing_pages(tmp_path: Path) -> None:
@@ -537,6 +574,12 @@ def test_a_certificate_that_expires_within_two_weeks_is_said(series: tuple[str, 
     )
 
 
+def test_a_certificate_of_an_api_that_expires_is_said_though_that_of_another_canary_is_valid(tmp_path: Path) -> None:
+    name = "canary_api_certificate_expiry_timestamp_seconds"
+    series = both(name, "", f"{DAY}x125") | {f'{name}{{instance="c:8080", job="canary"}}': f"{400 * DAY}x125"}
+    firing("CanaryCertificateExpiring", series, {"2h15m": True}, tmp_path, every="2m")
+
+
 def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path: Path) -> None:
     series = both("canary_api_info", 'url="https://canary.example"', "1x40")
     series |= both("canary_violations_open", 'cluster="prod eu", kind="lost-write", severity="critical"', "2x40")
@@ -605,6 +648,8 @@ def test_every_alert_is_tried() -> None:
         "CanaryRunnerDown",
         "CanaryRunnerMissing",
         "CanaryApiDown",
+        "CanaryVanished",
+        "CanaryWatchdog",
         "CanaryStoreDown",
         "CanaryNothingAcknowledged",
         "CanaryLeaderUnwritable",

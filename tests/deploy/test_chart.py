@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
@@ -488,11 +489,12 @@ def test_a_url_with_a_password_is_refused(place: str, url: str) -> None:
 
 
 @pytest.mark.e2e
-def test_an_address_of_slack_is_a_secret() -> None:
+def test_an_address_of_slack_or_of_a_heartbeat_is_a_secret() -> None:
     place = "settings.notify[0].url"
-    said = refused("object-store", **{place: "https://hooks.slack.com/services/hunter77"})
-    assert f"everybody may read: {place}." in said
-    assert "hunter77" not in said
+    for address in ("https://hooks.slack.com/services/hunter77", "https://hc-ping.com/hunter77"):
+        said = refused("object-store", **{place: address})
+        assert f"everybody may read: {place}." in said
+        assert "hunter77" not in said
     rendered(**{place: "https://bus.example/hook", "settings.notify[0].key.file": "/run/secrets/bus"})
 
 
@@ -502,12 +504,23 @@ def test_settings_and_rules_in_the_chart_are_the_real_ones() -> None:
     settings = objects["ConfigMap/x-settings"]["data"]["canary.yaml"]
     assert Settings.model_validate(yaml.safe_load(settings)).clusters[0].name == "prod"
     rules = [rule for group in objects["PrometheusRule/x"]["spec"]["groups"] for rule in group["rules"]]
-    assert {rule["alert"] for rule in rules if "alert" in rule} == {
-        one.name for some in GROUPS.values() for one in some
-    }
+    alerts = {one.name for some in GROUPS.values() for one in some}
+    assert {rule["alert"] for rule in rules if "alert" in rule} == alerts | {"CanaryAbsent"}
+    (printed,) = made_by_hand(settings)
+    (absent,) = [rule for rule in rules if rule.get("alert") == "CanaryAbsent"]
+    assert absent | {"annotations": {}} == printed | {"annotations": {}}
     assert {rule["record"] for rule in rules if "record" in rule}
     shown = {name: json.loads(text) for name, text in objects["ConfigMap/x-dashboards"]["data"].items()}
     assert shown == {f"{uid}.json": json.loads(text) for uid, text in boards().items()}
+
+
+def made_by_hand(settings: str) -> list[dict[str, Any]]:
+    """Return what `canary alert rules` prints of settings."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "canary.yaml").write_text(settings)
+        (group,) = yaml.safe_load(canary("alert", "rules", "--config", Path(folder) / "canary.yaml").out)["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
 
 
 def api_of(**values: str) -> dict[str, str]:

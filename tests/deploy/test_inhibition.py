@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import yaml
 
 from canary.lab.state import free_ports
 from dashboards.__main__ import ROOT
@@ -73,6 +75,28 @@ def test_a_broker_keeps_back_its_partitions_also_where_no_rack_is_known(tmp_path
     within = [(name, "broker=1 partition=4") for name in WITHIN[1:]]
     others = [("CanaryPartitionUnwritable", "broker=2 partition=5"), ("CanaryPartitionUnwritable", "broker=none")]
     assert inhibited(tmp_path, ("CanaryLeaderUnwritable", "broker=1"), *within, *others) == set(within)
+
+
+def test_a_store_that_is_away_keeps_back_what_is_about_its_clusters_and_nothing_of_another_canary(
+    tmp_path: Path,
+) -> None:
+    mine = [("CanaryRunnerDown", ""), ("CanaryReconcileMissing", "")]
+    others = [(name, "cluster=other") for name, _ in mine] + [("CanaryVanished", "cluster=third")]
+    assert inhibited(tmp_path, ("CanaryStoreDown", ""), *mine, *others) == set(mine)
+
+
+def test_the_watchdog_goes_to_the_dead_mans_switch_often_and_to_no_person() -> None:
+    file = ROOT / "deploy/alertmanager.yml"
+    for alert, receiver in {
+        "alertname=CanaryWatchdog severity=none": "deadmansswitch",
+        "alertname=CanaryVanished severity=critical cluster=prod": "page",
+        "alertname=CanaryAbsent severity=critical cluster=prod": "page",
+    }.items():
+        asked = ["config", "routes", "test", f"--config.file={file}", *alert.split(), "service=kafka-durability-canary"]
+        ran = subprocess.run([program("AMTOOL", "amtool"), *asked], capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout.strip()) == (0, receiver), ran.stderr
+    (route,) = (one for one in yaml.safe_load(file.read_text())["route"]["routes"] if "Watchdog" in one["matchers"][0])
+    assert route["repeat_interval"] == "1m"
 
 
 def test_a_warning_keeps_no_page_back_and_all_are_slow_at_once(tmp_path: Path) -> None:

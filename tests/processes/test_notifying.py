@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from canary.processes.notifying import notifier, sending
+from canary.processes.notifying import leader, notifier, sending
 from canary.processes.notifying.notifier import Notifier
 from canary.settings.notify.receivers import ReceiverSettings
 from storage.store import Store
@@ -48,7 +48,7 @@ def _there() -> Iterator[Receiving]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifier, "FIRST_S", 0.05)
-    monkeypatch.setattr(notifier, "LOOK_S", 0.05)
+    monkeypatch.setattr(leader, "LOOK_S", 0.05)
 
 
 def told_by(store: Store, there: Receiving, **more: Any) -> Notifier:
@@ -245,7 +245,7 @@ with Store.connect(url, timeout=60) as store:
 def test_what_was_sent_by_one_that_was_killed_before_it_noted_that_is_sent_again_as_the_same(
     store: Store, store_url: str, there: Receiving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifier, "DEAD_AFTER_S", 0.5)
+    monkeypatch.setattr(leader, "DEAD_AFTER_S", 0.5)
     monkeypatch.setattr("storage.store.repositories.leases.RENEW_S", 0.1)
     there.answers = [Answer(does="hang")]
     open_one(store)

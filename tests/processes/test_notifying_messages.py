@@ -212,6 +212,11 @@ def test_a_key_with_a_line_break_is_not_told() -> None:
         ({"kind": "webhook", "url": "http://bus.example/", "key": "k"}, "in the clear"),
         ({"kind": "slack", "url": "https://hooks.example/x", "key": "k"}, "has no key"),
         ({"kind": "pagerduty", "key": "k", "clusters": ["other"]}, "no cluster other"),
+        ({"kind": "heartbeat"}, "where notifications are sent"),
+        ({"kind": "heartbeat", "url": "http://hc.example/secret-path"}, "in the clear"),
+        ({"kind": "heartbeat", "url": "https://hc.example/x", "severities": ["info"]}, "leave out severities"),
+        ({"kind": "heartbeat", "url": "https://hc.example/x", "key": "k", "drills": True}, "leave out drills, key"),
+        ({"kind": "heartbeat", "url": "https://hc.example/x", "clusters": ["other"]}, "no cluster other"),
         ({"kind": "email", "url": "https://x/"}, "slack"),
     ],
 )
@@ -233,16 +238,19 @@ def test_two_receivers_have_two_names_and_secrets_are_hidden(tmp_path: Path) -> 
     file.write_bytes(orjson.dumps({"notify": [pager, chat | {"name": "r"}]}))
     with pytest.raises(SettingsError, match="two receivers are called r"):
         load(file, {})
-    file.write_bytes(orjson.dumps({"notify": [pager, chat]}))
+    pulse = {"name": "pulse", "kind": "heartbeat", "url": "https://hc.example/a-secret-uuid"}
+    file.write_bytes(orjson.dumps({"notify": [pager, chat, pulse]}))
     settings = load(
         file, {"CANARY_NOTIFY__CHAT__SEVERITIES": "[critical, warning]", "CANARY_NOTIFY__0__DRILLS": "true"}
     )
-    first, second = settings.notify
+    first, second, _ = settings.notify
     assert (first.address, first.drills, first.severities) == (PAGERDUTY, True, ("critical",))
     assert second.severities == ("critical", "warning")
     assert {"the-routing-key", "https://hooks.example/services/secret", "/services/secret"} <= secrets_of(settings)
     shown = str(redacted(settings))
     assert "the-routing-key" not in shown
     assert "services/secret" not in shown
+    assert {"https://hc.example/a-secret-uuid", "/a-secret-uuid"} <= secrets_of(settings)
+    assert "a-secret-uuid" not in shown
     with pytest.raises(SettingsError, match="no 'mail' in notify"):
         load(file, {"CANARY_NOTIFY__MAIL__DRILLS": "true"})

@@ -177,7 +177,7 @@ class Ear:
         ringing = {
             _name(one["labels"]): one["labels"]
             for one in answer
-            if one["state"] == "firing" and one["labels"]["pace"] == self.pace
+            if one["state"] == "firing" and one["labels"]["pace"] == self.pace and one["labels"]["severity"] != "none"
         }
         for name, labels in ringing.items():
             self.rung.setdefault(name, Rung(labels["severity"], now)).ended = 0.0

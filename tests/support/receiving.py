@@ -21,6 +21,7 @@ class Request:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
     @property
     def json(self) -> Any:
@@ -62,8 +63,8 @@ def receiving(port: int = 0) -> Iterator[Receiving]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            answer = server_state.take(Request(self.path, dict(self.headers.items()), body))
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            answer = server_state.take(Request(self.path, dict(self.headers.items()), body, self.command))
             if answer.does == "hang":
                 server_state.over.wait(120)
                 return
@@ -77,6 +78,8 @@ def receiving(port: int = 0) -> Iterator[Receiving]:
             self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
             self.wfile.write(answer.body)
+
+        do_GET = do_POST  # noqa: N815  # its name there
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name there
             pass

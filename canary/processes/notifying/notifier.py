@@ -7,22 +7,18 @@ import structlog
 
 from canary.extras import require
 from canary.processes.notifying import sending
+from canary.processes.notifying.heartbeat import Heartbeat
+from canary.processes.notifying.leader import Leader
 from canary.processes.notifying.messages import messages
 from canary.processes.notifying.sending import NotTakenError
 from canary.settings import Settings
 from canary.settings.notify.receivers import ReceiverSettings
 from canary.threads import system
-from canary.threads.worker import Worker
-from storage.store import Store, StoreError
+from storage.store import Store
 from storage.store.receivers import Interest, Notification
-from storage.store.repositories.leases import Leadership
 
 log = structlog.get_logger(__name__)
 
-LOOK_S: Final = 1.0
-"""How often is looked what a receiver has to be told."""
-DEAD_AFTER_S: Final = 30.0
-"""A process that leads a receiver may be busy with an attempt for so long."""
 NOTE_S: Final = 10.0
 """How often is noted that a receiver's incidents are looked at, and given up what is too old."""
 FIRST_S: Final = 2.0
@@ -30,16 +26,14 @@ LONGEST_S: Final = 300.0
 """The pause after a failed attempt, and the longest one; each lasts twice as long as the one before."""
 
 
-class Notifier(Worker):
+class Notifier(Leader):
     """Tells one receiver, while this process leads it."""
 
     def __init__(
         self, store: Store, receiver: ReceiverSettings, *, shadow: Sequence[str] = (), address: str | None = None
     ) -> None:
         """Take the clusters in shadow mode, and the address of the pages for links."""
-        super().__init__(f"notifier {receiver.name}")
-        self._store = store
-        self._receiver = receiver
+        super().__init__("notifier", store, receiver)
         self._address = address
         self._interest = Interest(
             receiver.name,
@@ -48,35 +42,10 @@ class Notifier(Worker):
             receiver.drills,
             frozenset(shadow),
         )
-        self._http = sending.client()
-        self._leadership = Leadership(
-            store.leases,
-            system.token_hex(16),
-            {f"notify/{receiver.name}": receiver.name},
-            "notifier_leads",
-            dead_after_s=DEAD_AFTER_S,
-        )
         self._known = False
         self._note_due = self._send_due = float("-inf")
         self._failures = 0
         """How many attempts failed in a row."""
-
-    def run(self) -> None:
-        """Tell until stopped; then let another process lead."""
-        logged = ""
-        while not self.stopping.is_set():
-            try:
-                self.tick()
-                logged = ""
-            except StoreError as error:
-                if str(error) != logged:
-                    logged = str(error)
-                    log.warning("notifier_without_store", receiver=self._receiver.name, reason=logged)
-            self.stopping.wait(LOOK_S)
-        try:
-            self._leadership.release()
-        except StoreError as error:
-            log.warning("notifier_left_without_store", receiver=self._receiver.name, reason=str(error))
 
     def tick(self) -> None:
         """Look once, and send what is due.
@@ -134,8 +103,8 @@ class Notifier(Worker):
         self._store.notifications.failed(one, system.wall_ns() + int(pause_s * 1e9), str(error))
 
 
-def notifiers(settings: Settings, store: Store) -> list[Notifier]:
-    """Return a notifier for each receiver of the settings, not started.
+def notifiers(settings: Settings, store: Store) -> list[Leader]:
+    """Return a notifier or a heartbeat for each receiver of the settings, not started.
 
     Raises:
         UserError: a receiver needs an extra that is not installed.
@@ -143,5 +112,13 @@ def notifiers(settings: Settings, store: Store) -> list[Notifier]:
     for receiver in settings.notify:
         if receiver.kind == "otlp":
             require("otlp", f"the receiver {receiver.name} (notify, kind: otlp)")
-    api = settings.api
-    return [Notifier(store, receiver, shadow=api.shadow, address=api.address) for receiver in settings.notify]
+    api, told = settings.api, [one for one in settings.notify if one.is_told]
+    every, others = [one.name for one in settings.clusters], [one.name for one in told]
+    return [
+        *(Notifier(store, receiver, shadow=api.shadow, address=api.address) for receiver in told),
+        *(
+            Heartbeat(store, receiver, clusters=receiver.clusters or every, others=others)
+            for receiver in settings.notify
+            if not receiver.is_told
+        ),
+    ]

@@ -42,17 +42,20 @@ def client() -> httpx.Client:
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, limits=kept)
 
 
-def send(http: httpx.Client, receiver: ReceiverSettings, message: Message) -> None:
-    """Send a message.
+def send(http: httpx.Client, receiver: ReceiverSettings, message: Message | None = None) -> None:
+    """Send a message; without one, call the address by GET.
 
     Raises:
         NotTakenError: it has not certainly been taken.
     """
-    headers = {"Content-Type": message.content_type, "User-Agent": "kafka-durability-canary"}
+    method, body = ("GET", None) if message is None else ("POST", message.body)
+    headers = {"User-Agent": "kafka-durability-canary"}
+    if message is not None:
+        headers["Content-Type"] = message.content_type
     if receiver.key is not None and receiver.kind != "pagerduty":
         headers["Authorization"] = f"Bearer {receiver.key.get_secret_value()}"
     try:
-        with http.stream("POST", receiver.address, content=message.body, headers=headers) as answer:
+        with http.stream(method, receiver.address, content=body, headers=headers) as answer:
             if not answer.is_success:
                 alone = 400 <= answer.status_code < 500 and answer.status_code not in _LATER
                 wait_s = _wait_s(answer.headers)

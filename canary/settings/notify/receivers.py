@@ -9,7 +9,7 @@ from canary.anomalies.anomaly import Severity
 from canary.settings.fields import Name, Secret, Section, problem
 from canary.settings.serving import is_confidential
 
-Kind = Literal["slack", "pagerduty", "webhook", "otlp"]
+Kind = Literal["slack", "pagerduty", "webhook", "otlp", "heartbeat"]
 PAGERDUTY: Final = "https://events.pagerduty.com/v2/enqueue"
 
 
@@ -19,7 +19,8 @@ class ReceiverSettings(Section):
     name: Name = Field(description="Name of the receiver, in metrics and logs.")
     kind: Kind = Field(
         description="slack: an incoming webhook. pagerduty: Events API v2. webhook: CloudEvents 1.0 in JSON. otlp: "
-        "OpenTelemetry logs over HTTP, in Protobuf; needs the extra otlp."
+        "OpenTelemetry logs over HTTP, in Protobuf; needs the extra otlp. heartbeat: called by GET each minute while "
+        "all is well, and told of no incidents."
     )
     url: Secret | None = Field(
         None,
@@ -35,7 +36,9 @@ class ReceiverSettings(Section):
         ("critical",), min_length=1, description="It is told of incidents of these severities: critical, warning, info."
     )
     clusters: tuple[Name, ...] = Field(
-        (), description="It is told of incidents of these clusters; none: of all (names of clusters)."
+        (),
+        description="It is told of incidents of these clusters; heartbeat: called while these are judged. None: all "
+        "(names of clusters).",
     )
     drills: bool = Field(False, description="Whether it is told of what drills of live clusters do, marked as a drill.")
 
@@ -55,10 +58,18 @@ class ReceiverSettings(Section):
             raise problem("it is not said where notifications are sent", "set url, or url: {file: PATH}", "url")
         if self.kind == "slack" and self.key is not None:
             raise problem("an incoming webhook of Slack has no key", "leave key out: its url is the secret", "key")
-        secret = self.key is not None or self.kind == "slack"
+        if not self.is_told and (given := sorted(self.model_fields_set & {"key", "severities", "drills"})):
+            remedy = f"leave out {', '.join(given)}: its url is the secret"
+            raise problem("a heartbeat is called while all is well, and told of no incidents", remedy, given[0])
+        secret = self.key is not None or self.kind in {"slack", "heartbeat"}
         if secret and not is_confidential(self.address):
             raise problem("a secret would be sent in the clear", "write https:// (http is for loopback alone)", "url")
         return self
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is told of incidents; a heartbeat is not."""
+        return self.kind != "heartbeat"
 
     @property
     def address(self) -> str:

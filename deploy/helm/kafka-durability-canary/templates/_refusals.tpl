@@ -86,7 +86,7 @@ yes
 {{- $name := .key | lower | replace "_" "." }}
 {{- $secret := regexMatch "password|secret|passphrase|key\\.pem|token\\.value|oauthbearer\\.config" $name }}
 {{- $url := regexMatch "(?i)://([^/?#@:]*:[^/?#]*@|.*[?&][^=&]*(password|secret|token|key)[^=&]*=)" (toString .value) }}
-{{- $receiver := or (regexMatch "^settings\\.notify\\[[0-9]+\\]\\.key$" $at) (contains "://hooks.slack.com/" (toString .value)) }}
+{{- $receiver := or (regexMatch "^settings\\.notify\\[[0-9]+\\]\\.key$" $at) (regexMatch "://(hooks\\.slack\\.com|hc-ping\\.com|nosnch\\.in)/" (toString .value)) }}
 {{- if or (and $secret (not (hasSuffix ".file" $name))) $url $receiver }}{{ printf "%s\n" $at }}{{ end }}
 {{- end }}
 {{- end }}

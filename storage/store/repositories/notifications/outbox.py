@@ -96,6 +96,14 @@ class Notifications(Repository):
                 connection.execute(counted.values(dropped=RECEIVERS.c.dropped + count))
         return count
 
+    def given_up(self, names: Sequence[str], since_ns: int) -> list[str]:
+        """Return the receivers among those for which a notification was given up since then."""
+        mine = NOTIFICATIONS.c
+        query = select(mine.receiver).where(
+            mine.receiver.in_(names), mine.state == "dropped", mine.ended_ns >= since_ns
+        )
+        return self._all(query.distinct(), lambda row: str(row.receiver))
+
     def receivers(self, names: Sequence[str]) -> list[Receiver]:
         """Return those receivers that are registered, with what waits for them."""
         waiting = (
