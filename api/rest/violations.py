@@ -56,6 +56,9 @@ class ViolationOut(Shape):
     last_offset: int | None
     count: int = Field(description="How many records it is about; metrics count records.")
     identity: ProbeIdentity | None = Field(description="The first record's.")
+    leader_epoch: int | None = Field(
+        None, description="In which it happened, of what has no identity: a later event at the same offset has another."
+    )
     last_identity: ProbeIdentity | None
     mode: str | None
     state: ViolationState

@@ -42,7 +42,8 @@ class Violation:
     """A broken promise, or one that was broken for a contiguous range of records; with its evidence.
 
     ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster has none). The place
-    (``partition``, ``offset``, ``identity``) follows CONTRACTS "Place of a violation"; None where the kind has none.
+    (``partition``, ``offset``, ``identity``, ``leader_epoch``) follows CONTRACTS "Place of a violation"; None where the
+    kind has none. ``leader_epoch`` tells two events at one offset apart; None where it is not known.
     Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
     ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` identifies it for ever.
     """
@@ -54,6 +55,7 @@ class Violation:
     partition: int | None = None
     offset: int | None = None
     identity: Identity | None = None
+    leader_epoch: int | None = None
     mode: str | None = None
     at_ns: int
     by: SightedBy
@@ -116,9 +118,10 @@ class Violation:
         return replace(self, offset=first.offset, identity=first.identity, records=() if single else tuple(runs))
 
     def key(self, cluster: str) -> str:
-        """Return the id (32 hex): a hash of kind, cluster, incarnation, partition, offset, identity and a range's runs.
+        """Return the id (32 hex): a hash of kind, cluster, incarnation, place, and a range's runs.
 
-        Two ranges may begin and end with the same records, and have others between.
+        Two ranges may begin and end with the same records, and have others between. Without a leader epoch the id is
+        that of versions that knew none.
         """
         place: tuple[object, ...] = (
             self.kind,
@@ -132,6 +135,8 @@ class Violation:
         if self.records:
             others = ((run.offset, run.size, run.identity and tuple(run.identity)) for run in self.records[1:])
             place += (self.last_offset, *others)
+        if self.leader_epoch is not None:
+            place += (("leader_epoch", self.leader_epoch),)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
 
 

@@ -54,6 +54,7 @@ class StoredViolation:
     count: int = 1
     last_identity: Identity | None = None
     records: Sequence[Records] = ()
+    leader_epoch: int | None = None
 
     @property
     def planned(self) -> bool:

@@ -81,7 +81,9 @@ def test_nothing_but_tests_imports_tests() -> None:
 
 def test_a_room_has_a_dozen_modules_at_most() -> None:
     packages = {name.rpartition(".")[0] for name in modules()}
-    rooms = Counter(name.rpartition(".")[0] for name in modules() if name not in packages)
+    # migrations are a sequence that only grows
+    names = (name for name in modules() if name not in packages and not name.startswith(MIGRATIONS))
+    rooms = Counter(name.rpartition(".")[0] for name in names)
     assert {room: count for room, count in rooms.items() if count > MOST_MODULES} == {}
 
 

@@ -269,6 +269,8 @@ class Log:
     """Its known end at the last changes of leader."""
     low_end: int | None = None
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
+    cut_epoch: int | None = None
+    """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     cut_sent: dict[int, int] = field(default_factory=dict)
@@ -341,6 +343,16 @@ class Log:
         self.cut_sent = {
             one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
         }
+
+    def note_sign(self) -> None:
+        """Note the leader epoch of a listed end or a read that shows a cut; an acknowledgement has none."""
+        if self.cut_epoch is None:
+            self.cut_epoch = self.epoch
+
+    @property
+    def epoch_of_cut(self) -> int | None:
+        """The leader epoch in which the log was cut, as far as is known: that of the first sign, or the present one."""
+        return self.epoch if self.cut_epoch is None else self.cut_epoch
 
     def goal(self, reader: Reader) -> int | None:
         """Return how far the reader may read, None if the partition has not answered since the runner's start."""

@@ -30,7 +30,7 @@ from storage.store.values import Maintenance
 
 INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
-_SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "mode")
+_SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "leader_epoch", "mode")
 """Columns of the same names as the fields of a violation."""
 _INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "severity", "state", "reason", "note")
 """Columns that a new incident takes from its first violation."""
@@ -53,7 +53,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
     found: Counter[tuple[str, str]] = Counter()
     for violation in violations:
         window = None if violation.kind in REHEARSALS else planned(violation.at_ns)
-        again, pieces = _divide(known, cluster, violation)
+        again, pieces = _divide(known, cluster, known.met(violation))
         for row_id, count in again.items():
             row = rows[row_id]
             state = row["state"]

@@ -85,6 +85,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.full_isr_end = min(log.full_isr_end, fact.end)
     if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
+        log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
         retention.start_advanced(scope, topic, log, fact.start)
     back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
@@ -189,6 +190,7 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
         "at_ns": fact.at_ns,
     }
     log.see_cut(evidence, topic.streams)
+    log.corrupt.remove(fact.end, max(log.corrupt.end() or 0, fact.end))  # a damaged record there later is another one
     scope.meters(topic.name, log.partition).regressions += 1
     for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
         a = max(offset, fact.end)
@@ -208,7 +210,7 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
             lost = sum(b - a for a, b in log.lost_offsets.within(first, end))
             scope.report(
                 "truncation",
-                Where(topic, log.partition, first),
+                Where(topic, log.partition, first, leader_epoch=log.epoch_of_cut),
                 f"the log was cut at {first}: {lost} promised records from there on are gone",
                 mode=next(iter(modes)) if len(modes) == 1 else None,
                 severity=policy.severity("truncation", *modes),
@@ -236,3 +238,5 @@ def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
 
 def _forget_signs(log: Log) -> None:
     log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()
+    if log.cut is None:
+        log.cut_epoch = None

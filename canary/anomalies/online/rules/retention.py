@@ -94,6 +94,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             "start": start,
             "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
             "at_ns": scope.state.now_ns,
+            "leader_epoch": before.get("leader_epoch", log.epoch),
         }
     ages.forget_below(log.timeline, start)
 
@@ -187,7 +188,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
         "count": expiry["count"],
         "log_start": expiry["start"],
     }
-    where = Where(topic, log.partition, expiry["first"])
+    where = Where(topic, log.partition, expiry["first"], leader_epoch=expiry.get("leader_epoch"))
     scope.hold(log, scope.violation("early-expiry", where, summary, evidence=evidence))
 
 

@@ -63,4 +63,5 @@ def _cut(scope: Scope, fact: f.EpochSeen, known: Lineage, fresh: Lineage) -> Non
         f"leader epoch {fact.leader_epoch} begins at {fact.start}, and epoch {known.end_epoch} had told the high "
         f"watermark {known.end}: {known.end - fact.start} offsets were cut"
     )
-    scope.report("offset-regression", Where(*key, fact.start), summary, evidence=evidence, by="watch")
+    where = Where(*key, fact.start, leader_epoch=fact.leader_epoch)
+    scope.report("offset-regression", where, summary, evidence=evidence, by="watch")

@@ -86,4 +86,6 @@ def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> 
         "leader_epoch": fact.leader_epoch,
     }
     summary = f"the log ended at {known.end} and then at {cut}: at least {known.end - cut} records are gone"
-    scope.report("offset-regression", Where(*key, cut), summary, evidence=evidence, by="watch")
+    epoch = fact.leader_epoch if known.doubt_epoch is None else known.doubt_epoch
+    where = Where(*key, cut, leader_epoch=epoch)
+    scope.report("offset-regression", where, summary, evidence=evidence, by="watch")

@@ -235,7 +235,8 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
     if epoch < known.epoch:
         summary = f"the leader epoch went back from {known.epoch} to {epoch}"
         evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
-        scope.report("leader-epoch-regression", Where(topic, partition), summary, evidence=evidence, by="watch")
+        where = Where(topic, partition, leader_epoch=epoch)
+        scope.report("leader-epoch-regression", where, summary, evidence=evidence, by="watch")
     highest = max(known.epoch, known.highest)
     top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     return True
