@@ -43,7 +43,9 @@ class Violation:
 
     ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster has none). The place
     (``partition``, ``offset``, ``identity``, ``leader_epoch``) follows CONTRACTS "Place of a violation"; None where the
-    kind has none. ``leader_epoch`` tells two events at one offset apart; None where it is not known.
+    kind has none. ``leader_epoch`` tells two events at one offset apart; None where it is not known. It happened after
+    ``happened_after_ns``, when its place was last known to be whole (None: that is not known), and before
+    ``happened_before_ns`` (None: ``at_ns``, when it was found).
     Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
     ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` identifies it for ever.
     """
@@ -62,6 +64,21 @@ class Violation:
     summary: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     records: tuple[Records, ...] = ()
+    happened_after_ns: int | None = None
+    happened_before_ns: int | None = None
+
+    @property
+    def found_ns(self) -> int:
+        """The time before which it happened."""
+        return self.at_ns if self.happened_before_ns is None else self.happened_before_ns
+
+    def since(self, after_ns: int | None, before_ns: int | None = None) -> Self:
+        """Return it as what happened after a moment, 0 or None: not known; and before another, None: when it was found.
+
+        A moment after the end is of a clock that was set back, and tells nothing.
+        """
+        known = after_ns if after_ns and after_ns <= (before_ns or self.at_ns) else None
+        return replace(self, happened_after_ns=known, happened_before_ns=before_ns)
 
     @property
     def runs(self) -> tuple[Records, ...]:

@@ -90,6 +90,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
         evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
         by="watch",
+        after_ns=timeline.topic_of(scope, old.name, ours=True).former_ns,
     )
 
 

@@ -64,13 +64,17 @@ class Missing:
     by_end: bool = False
     """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
     sampled_ns: int = 0
+    verified_ns: int = 0
+    """When they were last known to stand there, when they were missed; 0: not since they were sent."""
     formers: int = 0
     """How many re-reads of them a former leader has answered, in this epoch; one by the present leader settles them."""
 
     def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
         offset = self.offset + sequence - self.sequence
-        return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
+        found = type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
+        found.verified_ns = self.verified_ns
+        return found
 
     def split(self, offset: int) -> list[Self]:
         """Return those below ``offset``, and those at or above it, as far as there are any; all else is the same."""
@@ -218,6 +222,11 @@ class Log:
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
+    whole_end: int = 0
+    """What was promised then ended there, at ``whole_ns``."""
+    whole_ns: int = 0
+    former_whole_ns: int = 0
+    """``whole_ns`` in former epochs: one that has cut may be listed whole when it has grown again."""
     leader: int | None = None
     led_ns: int = 0
     """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""
@@ -239,6 +248,12 @@ class Log:
     scrubbed_ns: int = 0
     """When it last finished one."""
     scrub_began_ns: int = 0
+    scrub_from: int = 0
+    """Where its present pass began, at ``scrub_pass_ns``."""
+    scrub_pass_ns: int = 0
+    scrubbed_end: int = 0
+    """Everything below was read in its last whole pass, which began at ``verified_ns``."""
+    verified_ns: int = 0
     groups: dict[str, int] = field(default_factory=dict)
     """Consumer group to the offset that it committed last."""
     groups_heard_ns: dict[str, int] = field(default_factory=dict)
@@ -271,6 +286,8 @@ class Log:
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
     cut_epoch: int | None = None
     """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
+    cut_after_ns: int = 0
+    """When, before that sign, the log was last known not to be cut."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     cut_sent: dict[int, int] = field(default_factory=dict)
@@ -344,10 +361,20 @@ class Log:
             one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
         }
 
-    def note_sign(self) -> None:
-        """Note the leader epoch of a listed end or a read that shows a cut; an acknowledgement has none."""
+    def note_sign(self, whole_ns: int) -> None:
+        """Note the leader epoch of an end or a read that shows a cut, and when the log was last known to be whole."""
         if self.cut_epoch is None:
-            self.cut_epoch = self.epoch
+            self.cut_epoch, self.cut_after_ns = self.epoch, whole_ns
+
+    def last_verified(self, end: int, *, by_end: bool) -> int:
+        """Return when (ns) all promises below ``end`` were last known to stand there, 0: not since they were sent.
+
+        The scrubber has read what it has passed after its pass began. ``by_end``: of what went with the log's end.
+        """
+        is_whole, passed = self.scrub_from <= self.start, end <= self.scrub_at and self.scrub_goal
+        scrubbed_ns = self.verified_ns if end <= self.scrubbed_end else 0
+        listed_ns = self.whole_ns if by_end and end <= self.whole_end else 0
+        return max(self.scrub_pass_ns if is_whole and passed else 0, scrubbed_ns, listed_ns)
 
     @property
     def epoch_of_cut(self) -> int | None:

@@ -175,7 +175,10 @@ class Scope:
         evidence: dict[str, Any] | None = None,
         by: str = "online",
     ) -> Violation:
-        """Return a violation of this moment, with what is known around its place."""
+        """Return a violation of this moment, with what is known around its place.
+
+        A record of a probed topic was harmed after it was sent; who knows more says so (`Violation.since`).
+        """
         evidence = dict(evidence or {})
         named = where.topic if isinstance(where.topic, str) else where.topic.name
         ours = self.state.topics.get(named) if isinstance(where.topic, str) else where.topic
@@ -186,7 +189,7 @@ class Scope:
         if errors := self.state.recent_errors():
             evidence.setdefault("client_errors", errors)
         evidence.setdefault("cluster_events", self.state.recent_events())
-        return Violation(
+        found = Violation(
             kind=kind,
             severity=severity or policy.severity(kind, mode, probed=ours is not None),  # type: ignore[arg-type]
             topic=named,
@@ -201,6 +204,11 @@ class Scope:
             summary=summary,
             evidence=evidence,
         )
+        return (
+            found
+            if ours is None or kind in policy.CONDITIONS
+            else found.since(ours.sent_ns(where.identity, where.partition, where.offset))
+        )
 
     def of_records(
         self, kind: str, topic: Topic, log: Log, runs: Sequence[Records], summary: str, **more: Any
@@ -213,9 +221,20 @@ class Scope:
         """Report a violation."""
         self.found.violations.append(violation)
 
-    def report(self, kind: str, where: Where, summary: str, **more: Any) -> Violation:
-        """Report a violation of this moment; ``more`` is as for :meth:`violation`."""
+    def report(
+        self,
+        kind: str,
+        where: Where,
+        summary: str,
+        *,
+        after_ns: int | None = None,
+        before_ns: int | None = None,
+        **more: Any,
+    ) -> Violation:
+        """Report a violation of this moment; times are as for `Violation.since`, ``more`` as for :meth:`violation`."""
         violation = self.violation(kind, where, summary, **more)
+        if after_ns is not None:
+            violation = violation.since(after_ns, before_ns)
         self.emit(violation)
         return violation
 

@@ -194,4 +194,6 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     ranges.forget(stream, u.sequence, u.sequence + 1)
     run = Records(None, 1, stream.identity(u.sequence))
     summary = f"{ranges.what(1, 1)} gone: the offsets around it were read"
-    ranges.emit(scope, topic, log, stream.mode, [run], summary, {"acknowledged": True, "read_before": False})
+    evidence = {"acknowledged": True, "read_before": False}
+    found = scope.of_records("lost-write", topic, log, [run], summary, mode=stream.mode, evidence=evidence)
+    ranges.emit(scope, topic, log, found)

@@ -7,6 +7,7 @@ close together.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
@@ -54,6 +55,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         end=log.known_end if log is not None else None,
         doubtful=True,
         counted=False,
+        after_ns=top.rounds.get(extent, 0),
     )
     while len(top.suspects) > _SUSPECTS_KEPT:
         del top.suspects[next(iter(top.suspects))]
@@ -114,7 +116,8 @@ def _report(scope: Scope, key: tuple[str, int], suspect: Suspect, where: Where, 
         f"{where.offset}: what only the former ISR had is gone"
     )
     evidence = {"election": as_json(suspect), "proof": proof, "lost_writes": suspect.lost}
-    scope.report("unclean-election", where, summary, severity="critical", evidence=evidence, by="watch")
+    more: dict[str, Any] = {"evidence": evidence, "after_ns": suspect.after_ns, "before_ns": suspect.at_ns}
+    scope.report("unclean-election", where, summary, severity="critical", by="watch", **more)
 
 
 def _count(scope: Scope, key: tuple[str, int], suspect: Suspect) -> None:
