@@ -4,7 +4,7 @@ One about applications that is never critical has an alert that is a warning.
 
 It fires while a violation of its kind, as severe as the alert, is open, and for five minutes after a new one was found:
 so the first one is seen even if an operator acknowledges it at once. It resolves when all of them are acknowledged or
-resolved. Violations that were found in a planned window are not open and do not count as new.
+resolved. What happened in a planned window is not open and does not count as new.
 """
 
 from typing import Literal

@@ -203,7 +203,7 @@ def _holds_anew(row: Row, violation: Violation) -> bool:
 
 
 def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
-    """Return whether a condition found in a planned window still holds after the window."""
+    """Return whether a condition that a planned window covered still holds after the window."""
     planned = row["state"] == "acknowledged" and row["reason"] == "planned" and "since_ns" in violation.evidence
     return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 

@@ -92,7 +92,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
         log.whole_epoch, log.whole_ns = fact.leader_epoch, asked.at_ns if asked is not None else 0
-        log.whole_end = max(end or 0 for end in known)
+        log.whole_end = max(filter(None, known), default=0)
     grown, log.asked_end = _is_former(scope, log, fact) or known_end > max(fact.end, log.asked_end), known_end
     look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
     _judge_beyond(scope, topic, log, look)
