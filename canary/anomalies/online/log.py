@@ -222,11 +222,11 @@ class Log:
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
-    whole_end: int = 0
-    """What was promised then ended there, at ``whole_ns``."""
-    whole_ns: int = 0
-    former_whole_ns: int = 0
-    """``whole_ns`` in former epochs: one that has cut may be listed whole when it has grown again."""
+    whole: list[int] = field(default_factory=lambda: [0, 0])
+    """[when (ns), up to where] that was while nothing was in doubt: the log was not cut below by then.
+
+    A new epoch's log, which may be cut and have grown again, is in doubt until its tail was read again.
+    """
     leader: int | None = None
     led_ns: int = 0
     """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""
@@ -286,14 +286,14 @@ class Log:
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
     cut_epoch: int | None = None
     """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
-    cut_after_ns: int = 0
-    """When, before that sign, the log was last known not to be cut."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     cut_sent: dict[int, int] = field(default_factory=dict)
     """By stream: from this sequence on all was sent after the log was seen to be cut: that cut did not take it."""
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
     """Offsets lost since ``cut`` was last reported."""
+    lost_after_ns: int = 0
+    """When the last of them was last known to stand there."""
     lost_later: IntervalSet = field(default_factory=IntervalSet)
     """Those of them that were sent after the log was seen to be cut."""
     timeline: list[list[int]] = field(default_factory=list)
@@ -361,10 +361,10 @@ class Log:
             one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
         }
 
-    def note_sign(self, whole_ns: int) -> None:
-        """Note the leader epoch of an end or a read that shows a cut, and when the log was last known to be whole."""
+    def note_sign(self) -> None:
+        """Note the leader epoch of a listed end or a read that shows a cut; an acknowledgement has none."""
         if self.cut_epoch is None:
-            self.cut_epoch, self.cut_after_ns = self.epoch, whole_ns
+            self.cut_epoch = self.epoch
 
     def last_verified(self, end: int, *, by_end: bool) -> int:
         """Return when (ns) all promises below ``end`` were last known to stand there, 0: not since they were sent.
@@ -373,7 +373,7 @@ class Log:
         """
         is_whole, passed = self.scrub_from <= self.start, end <= self.scrub_at and self.scrub_goal
         scrubbed_ns = self.verified_ns if end <= self.scrubbed_end else 0
-        listed_ns = self.whole_ns if by_end and end <= self.whole_end else 0
+        listed_ns = self.whole[0] if by_end and end <= self.whole[1] else 0
         return max(self.scrub_pass_ns if is_whole and passed else 0, scrubbed_ns, listed_ns)
 
     @property

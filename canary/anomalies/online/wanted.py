@@ -20,7 +20,6 @@ def epoch_changed(scope: Scope, log: Log, epoch: int) -> None:
     """A new leader epoch: the end of the log is read again (decision 6; why-fsync)."""
     if log.epoch is not None:
         note_change(scope, log, {"leader_epoch": [log.epoch, epoch]})
-        log.former_whole_ns = log.whole_ns
         log.ends_before_epochs.append(log.known_end)
         del log.ends_before_epochs[:-_EPOCHS_KEPT]
         # the former leader's records are replicated or gone: the next one lists no end before it knows (KIP-207)

@@ -109,7 +109,8 @@ def test_a_log_that_has_grown_again_is_not_listed_whole_before_the_cut_is_read()
     bench = Bench(epoch=4)
     bench.write(10)
     quiet(bench, HOURS)
-    before_ns = bench.now_ns - 10 * S
+    before_ns = bench.now_ns
+    bench.write(1)
     bench.truncate(7)
     harm_ns = bench.now_ns
     bench.append(*bench.send(5))
@@ -120,7 +121,7 @@ def test_a_log_that_has_grown_again_is_not_listed_whole_before_the_cut_is_read()
     bench.settle()
     truncation = one(bench, "truncation")
     assert within(truncation, harm_ns)
-    assert (truncation.happened_after_ns or 0) > before_ns
+    assert (truncation.happened_after_ns or 0) >= before_ns
 
 
 @pytest.mark.parametrize("grown", [0, 5])
@@ -136,10 +137,9 @@ def test_a_cut_happened_after_the_log_was_last_listed_whole(grown: int) -> None:
     bench.settle()
     truncation = one(bench, "truncation")
     assert within(truncation, harm_ns)
-    assert (truncation.happened_after_ns or 0) > before_ns
     for lost in [found for found in bench.violations.values() if found.kind == "lost-write"]:
         assert within(lost, harm_ns)
-        assert grown or (lost.happened_after_ns or 0) > before_ns
+        assert grown or min(one.happened_after_ns or 0 for one in (lost, truncation)) > before_ns
 
 
 def test_records_that_go_too_early_went_after_the_log_was_last_listed_with_them() -> None:

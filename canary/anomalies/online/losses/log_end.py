@@ -85,14 +85,14 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.full_isr_end = min(log.full_isr_end, fact.end)
     if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
-        log.note_sign(log.whole_ns)
+        log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
         retention.start_advanced(scope, topic, log, fact.start, before_ns)
     back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
-        log.whole_epoch, log.whole_ns = fact.leader_epoch, asked.at_ns if asked is not None else 0
-        log.whole_end = max(filter(None, known), default=0)
+        log.whole_epoch = fact.leader_epoch
+        log.whole = log.whole if asked is None or log.busy else [asked.at_ns, max(filter(None, known), default=0)]
     grown, log.asked_end = _is_former(scope, log, fact) or known_end > max(fact.end, log.asked_end), known_end
     look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
     _judge_beyond(scope, topic, log, look)
@@ -216,10 +216,10 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
                 mode=next(iter(modes)) if len(modes) == 1 else None,
                 severity=policy.severity("truncation", *modes),
                 evidence={"cut": log.cut, "lost": lost, "last": end - 1},
-                after_ns=log.cut_after_ns or log.former_whole_ns,
+                after_ns=log.lost_after_ns,
             )
             log.cut = None
-        log.lost_offsets, log.lost_later = IntervalSet(), IntervalSet()
+        log.lost_offsets, log.lost_later, log.lost_after_ns = IntervalSet(), IntervalSet(), 0
         _forget_signs(log)
     elif not log.held:
         _forget_signs(log)
@@ -241,4 +241,4 @@ def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
 def _forget_signs(log: Log) -> None:
     log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()
     if log.cut is None:
-        log.cut_epoch, log.cut_after_ns = None, 0
+        log.cut_epoch = None

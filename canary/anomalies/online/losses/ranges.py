@@ -52,6 +52,7 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
     for loss in sorted(lost, key=itemgetter(0)):
         log.lost_offsets.add(loss.offset, loss.offset + loss.size)
+        log.lost_after_ns = max(log.lost_after_ns, _stood_ns(topic, log, loss))  # a cut takes them all at once
         if log.cut is not None and loss.sequence >= log.cut_sent.get(loss.tag, 0):
             log.lost_later.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
@@ -109,13 +110,17 @@ def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, losses: lis
     if count > 1:
         evidence |= {"records_acknowledged": acknowledged, "records_read_before": read}
     found = scope.of_records("lost-write", topic, log, runs, summary, mode=mode, evidence=evidence)
-    emit(scope, topic, log, found.since(_verified(topic, log, losses)))
+    emit(scope, topic, log, found.since(min(_stood_ns(topic, log, loss) for loss in losses)))
 
 
-def _verified(topic: Topic, log: Log, losses: list[Loss]) -> int | None:
-    """Return when all records were last known to stand there, each at least when it was sent; None: not known."""
-    sent = (topic.sent_ns(topic.streams[one.tag].identity(one.sequence), log.partition, one.offset) for one in losses)
-    return min(max(sent_ns or 0, one.missing.verified_ns) for one, sent_ns in zip(losses, sent, strict=True)) or None
+def _stood_ns(topic: Topic, log: Log, loss: Loss) -> int:
+    """Return when the records were last known to stand there, at least when they were sent; 0: not known.
+
+    Where there are signs of a cut, an age by offset may be that of a record which was given the offset since.
+    """
+    cut = log.conflicted or log.low_end is not None or log.cut is not None
+    who = topic.streams[loss.tag].identity(loss.sequence)
+    return max(topic.sent_ns(who, log.partition, None if cut else loss.offset) or 0, loss.missing.verified_ns)
 
 
 def _sent(topic: Topic, losses: list[Loss]) -> list[int] | None:

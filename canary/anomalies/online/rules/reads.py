@@ -80,7 +80,7 @@ def _claim(scope: Scope, probes: Probes, *, promise: bool) -> None:
     before = probes.log.conflicted
     claim(scope, probes, promise=promise)
     if probes.log.conflicted and not before:
-        probes.log.note_sign(probes.log.former_whole_ns)
+        probes.log.note_sign()
 
 
 def _not_alone_beyond(log: Log, probes: Probes, epoch: int | None) -> None:
