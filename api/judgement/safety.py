@@ -18,7 +18,7 @@ from api.knowledge.views import ClusterView
 from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, UNORDERED, WRITES_LOST
-from storage.store.values import ViolationGroup
+from storage.store.values import WINDOW, ViolationGroup
 
 Level = Literal["safe", "watch", "unknown", "broken"]
 """From best to worst. "unknown" is worse than "watch", because losses may go unnoticed."""
@@ -148,7 +148,11 @@ def _breaks(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
 
 
 def _on_it(rows: Sequence[ViolationGroup]) -> str:
-    return "" if any(row.state == "open" for row in rows) else "; an operator has acknowledged that"
+    if any(row.state == "open" for row in rows):
+        return ""
+    windows = [row.note[:1].lower() + row.note[1:] for row in rows if row.note and row.note.startswith(WINDOW)]
+    said = [] if len(windows) == len(rows) else ["an operator has acknowledged that"]
+    return f"; {' and '.join([*said, *dict.fromkeys(windows)])}"
 
 
 def silence(cluster: ClusterView) -> str | None:

@@ -18,7 +18,7 @@ from api.principal import SIGNED_IN
 from api.shapes import clock, moment
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
-from storage.store.values import Incident, StoredViolation
+from storage.store.values import WINDOW, Incident, StoredViolation
 
 _FOR_PROGRAMS = ("/api/", "/metrics", "/healthz", "/readyz", "/openapi.json")
 """Below these paths errors are problem documents, whoever asks."""
@@ -70,6 +70,13 @@ def _offsets(row: StoredViolation) -> str:
     return f"{_number(row.offset)} to {_number(row.last_offset)} ({row.count:,} records)"
 
 
+def _fate(one: StoredViolation | Incident) -> str:
+    """Return its state and why; what only its window acknowledged is acknowledged by no operator."""
+    if one.state == "acknowledged" and one.reason == "planned":
+        return WINDOW[:1].lower() + WINDOW[1:]
+    return one.state if one.reason is None else f"{one.state}: {one.reason}"
+
+
 def _runbook(one: StoredViolation | Incident, **more: str | int | None) -> str:
     """Return the address of the runbook for a violation or an incident, whose commands are filled in."""
     known = {"cluster": one.cluster, "topic": one.topic, "partition": one.partition, **more}
@@ -104,6 +111,7 @@ _ENVIRONMENT.filters |= {
     "number": _number,
     "percent": percent,
     "offsets": _offsets,
+    "fate": _fate,
     "runbook": _runbook,
 }
 _ENVIRONMENT.globals |= {

@@ -1,4 +1,4 @@
-"""GET, POST, DELETE maintenance: planned windows. Violations found in one are recorded as planned, without an alert."""
+"""GET, POST, DELETE maintenance: planned windows. What happens in one is recorded as planned, without an alert."""
 
 from dataclasses import asdict
 from datetime import datetime

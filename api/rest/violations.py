@@ -56,16 +56,27 @@ class ViolationOut(Shape):
     last_offset: int | None
     count: int = Field(description="How many records it is about; metrics count records.")
     identity: ProbeIdentity | None = Field(description="The first record's.")
+    leader_epoch: int | None = Field(
+        None, description="In which it happened, of what has no identity: a later event at the same offset has another."
+    )
     last_identity: ProbeIdentity | None
     mode: str | None
     state: ViolationState
+    happened_after: Moment | None = Field(
+        None,
+        validation_alias="happened_after_ns",
+        description="When its place was last known to be whole; null: that is not known.",
+    )
+    happened_before: Moment | None = Field(
+        None, validation_alias="happened_before_ns", description="It had happened by then; null: as first_seen_at."
+    )
     first_seen_at: Moment = Field(validation_alias="first_seen_ns")
     last_seen_at: Moment = Field(validation_alias="last_seen_ns")
     sightings: list[Sighting]
     incident_id: str | None
     summary: str
     note: str | None = None
-    planned: bool = Field(False, description="Found in a planned window: recorded, without an alert.")
+    planned: bool = Field(False, description="It happened in a planned window: recorded, without an alert.")
 
 
 class ViolationDetail(ViolationOut):
@@ -146,6 +157,8 @@ def listed(rows: Sequence[StoredViolation], next_cursor: str | None) -> Response
         | {
             "identity": row.identity and row.identity._asdict(),
             "last_identity": row.last_identity and row.last_identity._asdict(),
+            "happened_after": row.happened_after_ns and rfc3339(row.happened_after_ns),
+            "happened_before": row.happened_before_ns and rfc3339(row.happened_before_ns),
             "first_seen_at": rfc3339(row.first_seen_ns),
             "last_seen_at": rfc3339(row.last_seen_ns),
             "sightings": [{"by": sighting.by, "at": rfc3339(sighting.at_ns)} for sighting in row.sightings],

@@ -42,7 +42,10 @@ class Violation:
     """A broken promise, or one that was broken for a contiguous range of records; with its evidence.
 
     ``kind`` is a name of the catalogue. ``topic_id`` is the incarnation ("" where the cluster has none). The place
-    (``partition``, ``offset``, ``identity``) follows CONTRACTS "Place of a violation"; None where the kind has none.
+    (``partition``, ``offset``, ``identity``, ``leader_epoch``) follows CONTRACTS "Place of a violation"; None where the
+    kind has none. ``leader_epoch`` tells two events at one offset apart; None where it is not known. It happened after
+    ``happened_after_ns``, when its place was last known to be whole (None: that is not known), and before
+    ``happened_before_ns`` (None: ``at_ns``, when it was found).
     Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
     ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` identifies it for ever.
     """
@@ -54,12 +57,28 @@ class Violation:
     partition: int | None = None
     offset: int | None = None
     identity: Identity | None = None
+    leader_epoch: int | None = None
     mode: str | None = None
     at_ns: int
     by: SightedBy
     summary: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     records: tuple[Records, ...] = ()
+    happened_after_ns: int | None = None
+    happened_before_ns: int | None = None
+
+    @property
+    def found_ns(self) -> int:
+        """The time before which it happened."""
+        return self.at_ns if self.happened_before_ns is None else self.happened_before_ns
+
+    def since(self, after_ns: int | None, before_ns: int | None = None) -> Self:
+        """Return it as what happened after a moment, 0 or None: not known; and before another, None: when it was found.
+
+        A moment after the end is of a clock that was set back, and tells nothing.
+        """
+        known = after_ns if after_ns and after_ns <= (before_ns or self.at_ns) else None
+        return replace(self, happened_after_ns=known, happened_before_ns=before_ns)
 
     @property
     def runs(self) -> tuple[Records, ...]:
@@ -116,9 +135,10 @@ class Violation:
         return replace(self, offset=first.offset, identity=first.identity, records=() if single else tuple(runs))
 
     def key(self, cluster: str) -> str:
-        """Return the id (32 hex): a hash of kind, cluster, incarnation, partition, offset, identity and a range's runs.
+        """Return the id (32 hex): a hash of kind, cluster, incarnation, place, and a range's runs.
 
-        Two ranges may begin and end with the same records, and have others between.
+        Two ranges may begin and end with the same records, and have others between. Without a leader epoch the id is
+        that of versions that knew none.
         """
         place: tuple[object, ...] = (
             self.kind,
@@ -132,6 +152,8 @@ class Violation:
         if self.records:
             others = ((run.offset, run.size, run.identity and tuple(run.identity)) for run in self.records[1:])
             place += (self.last_offset, *others)
+        if self.leader_epoch is not None:
+            place += (("leader_epoch", self.leader_epoch),)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
 
 

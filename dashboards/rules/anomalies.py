@@ -2,7 +2,7 @@
 
 It is as severe as the violations that it fires for. It fires while one of its kind is open, and for five minutes after
 a new one was found: so the first one is seen even if an operator acknowledges it at once. It resolves when all of them
-are acknowledged or resolved. Violations that were found in a planned window are not open and do not count as new.
+are acknowledged or resolved. What happened in a planned window is not open and does not count as new.
 """
 
 from canary.anomalies.catalogue import CATALOGUE, Anomaly

@@ -21,14 +21,25 @@ if TYPE_CHECKING:
 
 
 def lost(world: World, said: Finding) -> str:
-    """Check that the probe stood at that place."""
+    """Check that the probe stood at that place, and was not gone when it is said to have been there still."""
     if said.violation.severity == "critical" and unordered(world, said.violation.topic):
         return "critical, though the leader alone acknowledged it"
     for offset, who in said.names():
         places = {copy.offset for copy in said.copies(world, who)}
         if offset is not None and offset not in places:
             return f"sequence {who.sequence} never stood at offset {offset}, but at {sorted(places)}"
+        if (gone := _gone_before(world, said, offset, who)) is not None:
+            return f"sequence {who.sequence} was gone at {gone} s already"
     return ""
+
+
+def _gone_before(world: World, said: Finding, offset: int | None, who: Identity) -> float | None:
+    """Return when a probe was gone from its offset, if that was before the violation says that it happened."""
+    ends = [copy.until for copy in said.copies(world, who) if offset in {None, copy.offset}]
+    after_ns, gone = said.violation.happened_after_ns, [end for end in ends if end is not None]
+    if after_ns is None or not gone or len(gone) < len(ends):
+        return None
+    return max(gone) if max(gone) < times_of(world, after_ns)[0] else None
 
 
 def fractured(world: World, said: Finding) -> str:

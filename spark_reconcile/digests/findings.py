@@ -44,7 +44,7 @@ def _violation(found: Finding, runs: Sequence[Run], seen: tuple[int, str | None]
         evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
     records = [Records(run.offset, run.size if exact else 1, None) for run in runs]
     place = found.topic, found.topic_id, found.partition
-    return violation(found.kind, place, records, seen, _SUMMARIES[found.kind], evidence)
+    return violation(found.kind, place, records, seen, found.there_ns, _SUMMARIES[found.kind], evidence)
 
 
 def sentences(summary: Mapping[str, Any]) -> list[str]:

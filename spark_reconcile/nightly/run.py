@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from canary.anomalies.violation import Violation
+    from spark_reconcile.tables.bounds import Place
+    from spark_reconcile.tables.columns import Bounds
 
 
 log = structlog.get_logger(__name__)
@@ -167,7 +169,7 @@ class _Run:
                 issued = _patiently(lambda: self._store.identities.generations(self._cluster.name))
                 report = driver.run(self._spark, inputs, out, issued)
                 begin("recording")
-                found, new = self._record(out)
+                found, new = self._record(out, inputs.dumped.bounds)
                 read["compared"] = self._compared(dumped, out)
                 if self._cluster.digests.topics:
                     begin("digests")
@@ -234,15 +236,18 @@ class _Run:
             basis = usable
         return dumped, usable, recognised(dumped.parts, reread)
 
-    def _record(self, out: str) -> tuple[int, int]:
+    def _record(self, out: str, bounds: Mapping[Place, Bounds]) -> tuple[int, int]:
         """Put the violations into the store; return the number of records they are about, and of new violations."""
-        every = findings.violations(out, self._sighted_ns, self._ticket.reconciliation_id)
+        dumped_ns = {place: one.later * 1000 for place, one in bounds.items()}
+        every = findings.violations(out, self._sighted_ns, self._ticket.reconciliation_id, dumped_ns)
         return self._put(violation for cluster, violation in every if cluster == self._cluster.name)
 
     def _put(self, ours: Iterator[Violation]) -> tuple[int, int]:
         """Put violations into the store; return the number of records they are about, and of new violations."""
         found = new = 0
         while chunk := list(islice(ours, _CHUNK)):
+            now_ns = time.time_ns()  # the claim, which they are sighted at, was before they were looked for
+            chunk = [one if one.happened_before_ns else replace(one, happened_before_ns=now_ns) for one in chunk]
             found += sum(violation.count for violation in chunk)
             filed = _patiently(partial(self._store.drills.filed, self._cluster.name, chunk))
             new += _patiently(partial(self._store.violations.record, self._cluster.name, filed))

@@ -27,11 +27,12 @@ def violations(found: Checked, at_ns: int, reconciliation: str | None = None) ->
         runs = list(group)
         for start in range(0, len(runs), MOST_RUNS):
             some = runs[start : start + MOST_RUNS]
-            evidence = {"by": "receipts", "acked_from": _time(min(one.acked_from for one in some))}
+            acked_us = min(one.acked_from for one in some)
+            evidence = {"by": "receipts", "acked_from": _time(acked_us)}
             evidence["acked_to"] = _time(max(one.acked_to for one in some))
             records = [Records(one.first, one.last - one.first + 1, None) for one in some]
             place, seen = (topic, found.topic_ids.get(topic), partition), (at_ns, reconciliation)
-            yield violation(verdict, place, records, seen, _SUMMARIES[verdict], evidence)
+            yield violation(verdict, place, records, seen, acked_us * 1000, _SUMMARIES[verdict], evidence)
 
 
 def document(found: Checked) -> dict[str, Any]:

@@ -16,6 +16,7 @@ def violation(
     place: tuple[str, str | None, int],
     records: Sequence[Records],
     seen: tuple[int, str | None],
+    there_ns: int,
     summary: str,
     evidence: Mapping[str, Any],
 ) -> Violation:
@@ -26,6 +27,7 @@ def violation(
         place: topic, its id, and partition.
         records: by offset.
         seen: when it was found (ns since the epoch), and by which reconciliation, if by one.
+        there_ns: when all of them were last known to be there.
         summary: what happened, in words.
         evidence: who says so (``by``), and what is known of it.
     """
@@ -43,4 +45,5 @@ def violation(
         by="reconcile",
         summary=summary,
         evidence={**evidence, **({} if reconciliation is None else {"reconciliation": reconciliation})},
+        happened_after_ns=there_ns or None,
     ).about(records)

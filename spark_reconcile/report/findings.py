@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,6 +25,7 @@ from canary.anomalies import policy
 from canary.anomalies.violation import MOST_RUNS, Records, Violation, following
 from canary.probe.identity import Identity
 from spark_reconcile.match.anomalies import ANOMALIES, FRACTURED, LOST_WRITE, NightlyAnomaly
+from spark_reconcile.tables.bounds import Place
 from spark_reconcile.tables.parquet import result_batches
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _OF_OFFSET: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if 
 _SINGLE: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if anomaly.single])
 _SMALL: Final = 4096
 _BATCH: Final = 1 << 16
+_NOT_KNOWN: Final[Mapping[Place, int]] = {}
 _HELD: Final = 20_000
 """The most runs that are held to be joined into ranges."""
 
@@ -59,6 +61,8 @@ class _Run(NamedTuple):
     first: Case
     last: Case
     records: Records
+    stood_us: int
+    """When the first of them was acknowledged, or sent; 0: that is not known of each."""
 
     @property
     def anomaly(self) -> NightlyAnomaly:
@@ -66,18 +70,24 @@ class _Run(NamedTuple):
         return ANOMALIES[self.first["kind"]]
 
 
-def violations(out: str, at_ns: int, reconciliation: str | None = None) -> Iterator[tuple[str, Violation]]:
-    """Yield (cluster, violation) for the anomalies of a run, in ranges; early expiries one a partition, as online."""
-    finder = _Finder(modes(out), at_ns, reconciliation)
-    of_partition: dict[tuple[str, str, int, str], tuple[int, Case]] = {}
+def violations(
+    out: str, at_ns: int, reconciliation: str | None = None, dumped_ns: Mapping[Place, int] = _NOT_KNOWN
+) -> Iterator[tuple[str, Violation]]:
+    """Yield (cluster, violation) for the anomalies of a run, in ranges; early expiries one a partition, as online.
+
+    ``dumped_ns`` has until when each partition was read: by then all that is wrong in it had happened.
+    """
+    finder = _Finder(modes(out), at_ns, reconciliation, dumped_ns)
+    of_partition: dict[tuple[str, str, int, str], tuple[int, Case, int]] = {}
     held: dict[_Group, list[_Run]] = defaultdict(list)
     count = 0
     for run in _runs(out):
         case = run.first
         if run.anomaly.once_a_partition:
             place = case["cluster"], case["topic"], case["partition"], case["kind"]
-            before, first = of_partition.get(place, (0, case))
-            of_partition[place] = before + run.records.size, min(first, case, key=itemgetter("offset"))
+            before, first, stood_us = of_partition.get(place, (0, case, run.stood_us))
+            first = min(first, case, key=itemgetter("offset"))
+            of_partition[place] = before + run.records.size, first, min(stood_us, run.stood_us)
             continue
         held[_Group(*(case[name] for name in _Group._fields))].append(run)
         count += 1
@@ -86,8 +96,8 @@ def violations(out: str, at_ns: int, reconciliation: str | None = None) -> Itera
             held.clear()
             count = 0
     yield from finder.join(held)
-    for number, case in of_partition.values():
-        yield case["cluster"], finder.violation(case, number)
+    for number, case, stood_us in of_partition.values():
+        yield case["cluster"], finder.violation(case, stood_us, number)
 
 
 def cases(out: str) -> Iterator[Case]:
@@ -125,8 +135,10 @@ def _runs_of(cases: pa.Table) -> Iterator[_Run]:
     starts = np.flatnonzero(np.concatenate([[True], ~goes_on]))
     ends = np.append(starts[1:], cases.num_rows)
     firsts, lasts = (cases.take(pa.array(rows)).to_pylist() for rows in (starts, ends - 1))
-    for first, last, size in zip(firsts, lasts, (ends - starts).tolist(), strict=True):
-        yield _Run(first, last, Records(first["offset"], size, _identity(first)))
+    stood = pc.coalesce(cases.column("acked_at"), cases.column("sent_at")).cast("int64").fill_null(0).to_numpy()
+    sizes, stood_us = (ends - starts).tolist(), np.minimum.reduceat(stood, starts).tolist()
+    for first, last, size, at_us in zip(firsts, lasts, sizes, stood_us, strict=True):
+        yield _Run(first, last, Records(first["offset"], size, _identity(first)), max(at_us, 0))
 
 
 def _numbers(column: pa.ChunkedArray) -> Numbers:
@@ -187,6 +199,7 @@ class _Finder:
     modes: Modes
     at_ns: int
     reconciliation: str | None
+    dumped_ns: Mapping[Place, int]
 
     def join(self, held: dict[_Group, list[_Run]]) -> Iterator[tuple[str, Violation]]:
         """Yield the violations of runs that belong together."""
@@ -194,14 +207,18 @@ class _Finder:
         for group, runs in held.items():
             spans = lost.get(group._replace(kind=LOST_WRITE.kind), []) if group.kind == FRACTURED.kind else []
             for joined in _ranges(runs, spans):
-                violation = self.violation(joined[0].first).about([run.records for run in joined])
+                found = self.violation(joined[0].first, min(run.stood_us for run in joined))
+                violation = found.about([run.records for run in joined])
                 if violation.count > 1:
                     evidence = {**violation.evidence, "last": _evidence(joined[-1].last)}
                     violation = replace(violation, summary=ANOMALIES[group.kind].many, evidence=evidence)
                 yield group.cluster, violation
 
-    def violation(self, case: Case, count: int = 1) -> Violation:
-        """Return the violation of one case, or of ``count`` cases of a partition, of which this is the first."""
+    def violation(self, case: Case, stood_us: int, count: int = 1) -> Violation:
+        """Return the violation of one case, or of ``count`` cases of a partition, of which this is the first.
+
+        ``stood_us``: when all records still stood there; 0: that is not known.
+        """
         anomaly = ANOMALIES[case["kind"]]
         evidence = _evidence(case)
         if self.reconciliation is not None:
@@ -223,7 +240,7 @@ class _Finder:
             by="reconcile",
             summary=f"{anomaly.one}: {at}" + (f" and {count - 1} more" if count > 1 else ""),
             evidence=evidence,
-        )
+        ).since(stood_us * 1000, self.dumped_ns.get(Place(case["cluster"], case["topic"], case["partition"])))
 
 
 def _evidence(case: Case) -> dict[str, Any]:

@@ -196,6 +196,11 @@ class Bounds:
         """The earlier dumped_at."""
         return self.dumped_at if self.uncommitted_dumped_at is None else min(self.dumped_at, self.uncommitted_dumped_at)
 
+    @property
+    def later(self) -> int:
+        """The later dumped_at."""
+        return max(self.dumped_at, self.uncommitted_dumped_at or 0)
+
 
 def changes(*columns: NDArray[Any]) -> Bool:
     """Return for each row but the first whether one of ``columns`` differs from the row before."""

@@ -123,7 +123,7 @@ that a person had resolved; NULL while it holds, and for violations that are no 
 
 _KEPT: Final = (
     *("cluster", "kind", "topic", "topic_id", "partition", "offset", "last_offset"),
-    *("producer_id", "generation", "identity_partition", "sequence", "records"),
+    *("producer_id", "generation", "identity_partition", "sequence", "records", "leader_epoch"),
 )
 
 FORGOTTEN: Final = Table(

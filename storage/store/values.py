@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from canary.anomalies.anomaly import Class
 from canary.anomalies.policy import class_of
@@ -12,6 +12,8 @@ from canary.probe.identity import Identity
 State = Literal["open", "acknowledged", "resolved"]
 Reason = Literal["lost", "planned", "false", "ended"]
 Scope = Literal["read", "operate"]
+WINDOW: Final = "In a planned window"
+"""How the note begins that a violation has from its window, until a person writes another one."""
 ReconciliationState = Literal["requested", "running", "succeeded", "failed"]
 
 
@@ -28,6 +30,7 @@ class StoredViolation:
     """A stored violation (fields as in canary.anomalies.violation, CONTRACTS "REST").
 
     ``offset`` and ``identity`` belong to the first of its ``count`` records; a range has ``records``, its runs.
+    It happened after ``happened_after_ns`` (None: not known) and before ``happened_before_ns`` (None: a row of before).
     ``evidence`` and ``records`` are empty in lists. ``reason`` is why it was resolved; "ended": the condition ended.
     """
 
@@ -55,10 +58,13 @@ class StoredViolation:
     count: int = 1
     last_identity: Identity | None = None
     records: Sequence[Records] = ()
+    leader_epoch: int | None = None
+    happened_after_ns: int | None = None
+    happened_before_ns: int | None = None
 
     @property
     def planned(self) -> bool:
-        """Whether it was found in a planned window."""
+        """Whether it happened in a planned window, or a person resolved it as planned."""
         return self.reason == "planned"
 
 
@@ -103,7 +109,10 @@ class ViolationCount:
 
 @dataclass(frozen=True, slots=True)
 class ViolationGroup:
-    """How many records count in a group of violations, which were first seen from ``first_ns`` to ``last_ns``."""
+    """How many records count in a group of violations, which were first seen from ``first_ns`` to ``last_ns``.
+
+    ``note``: of one of those that are acknowledged as planned, which the window wrote, or a person since.
+    """
 
     cluster: str
     kind: str
@@ -114,6 +123,7 @@ class ViolationGroup:
     records: int
     first_ns: int
     last_ns: int
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +279,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """A planned window [begin_ns, end_ns); violations found in it are recorded as planned. ``cluster`` None: all."""
+    """A planned window [begin_ns, end_ns); violations that happened in it are planned. ``cluster`` None: all."""
 
     id: str
     cluster: str | None

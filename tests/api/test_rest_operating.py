@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,16 @@ def test_a_planned_window_is_planned_listed_and_ended(client: Client, store: Sto
     made = client.post("/api/v1/maintenance", window())
     assert made.status_code == 201
     assert made.json()["active"] is True
-    store.violations.record("prod", [lost(1, at_ns=time.time_ns())])
+    now_ns = time.time_ns()
+    store.violations.record("prod", [replace(lost(1, at_ns=now_ns), happened_after_ns=now_ns - 1)])
     (found,) = client.get("/api/v1/violations").json()["items"]
     assert (found["state"], found["planned"]) == ("acknowledged", True)
+    assert found["happened_after"] <= found["happened_before"] == found["first_seen_at"]
+    summary = client.get("/api/v1/clusters/prod/summary").json()["sentence"]
+    assert summary == "prod has lost 1 acknowledged write; in a planned window: upgrade."
+    page = client.get(f"/violations/{found['id']}").text
+    assert "in a planned window" in page
+    assert "acknowledged</span>" not in page
     assert (
         'canary_violations_open{cluster="prod",kind="lost-write",severity="critical"} 0.0'
         in client.get("/metrics").text

@@ -105,8 +105,8 @@ ONLINE: Final[list[Mutation]] = [
         ("polled", "(committed or plain) and not stream.promised.covers(a, b)", "not stream.promised.covers(a, b)"),
         ("_passed_unpromised", "max(a, reader.began - shift)", "a"),
         ("polled", "committed and stream.failed.overlaps(a, b)", "stream.failed.overlaps(a, b)"),
-        ("polled", "claim(scope, probes, promise=committed or plain)", "claim(scope, probes, promise=True)"),
-        ("polled", "claim(scope, probes, promise=committed or plain)", "claim(scope, probes, promise=plain)"),
+        ("polled", "_claim(scope, probes, promise=committed or plain)", "_claim(scope, probes, promise=True)"),
+        ("polled", "_claim(scope, probes, promise=committed or plain)", "_claim(scope, probes, promise=plain)"),
         ("polled", "committed and not plain", "not plain"),
         ("polled", "committed and first.transaction_id is not None", "first.transaction_id is not None"),
         (

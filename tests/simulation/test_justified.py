@@ -194,8 +194,8 @@ def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("duplicate" in one.about for one in outcome.wrong if one.what == "FALSE")
 
 
-def _says_a_duplicate(scope: Any, topic: Any, log: Any, mode: str, runs: Any) -> None:
-    scope.emit(scope.of_records("duplicate", topic, log, runs, "made up", mode=mode))
+def _says_a_duplicate(scope: Any, topic: Any, log: Any, lost: Violation) -> None:
+    scope.emit(scope.of_records("duplicate", topic, log, lost.runs, "made up", mode=lost.mode))
 
 
 def test_a_loss_that_is_said_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,15 +204,15 @@ def test_a_loss_that_is_said_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     assert {one.what for one in outcome.wrong} == {"AGAIN"}, told(outcome)
 
 
-def _says_a_part_again(scope: Any, topic: Any, log: Any, mode: str, runs: Any) -> None:
-    scope.emit(scope.of_records("lost-write", topic, log, [runs[0].part(0, 1)], "made up", mode=mode))
+def _says_a_part_again(scope: Any, topic: Any, log: Any, lost: Violation) -> None:
+    scope.emit(scope.of_records("lost-write", topic, log, [lost.runs[0].part(0, 1)], "made up", mode=lost.mode))
 
 
 def test_a_loss_at_another_place_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     emit = ranges.emit
 
-    def elsewhere(scope: Any, topic: Any, log: Any, mode: str, runs: Any, *more: Any) -> None:
-        emit(scope, topic, log, mode, [run._replace(offset=run.offset + 1) for run in runs], *more)
+    def elsewhere(scope: Any, topic: Any, log: Any, lost: Violation) -> None:
+        emit(scope, topic, log, lost.about([run._replace(offset=(run.offset or 0) + 1) for run in lost.runs]))
 
     monkeypatch.setattr(ranges, "emit", elsewhere)
     outcome = losing()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from canary.anomalies.violation import MOST_RUNS, Violation
 from simulation.histories.retelling import one_by_one
 from spark_reconcile.report import findings
 from spark_reconcile.report.output import CASE_SCHEMA
+from spark_reconcile.tables.bounds import Place
 from tests.support import seeds
 from tests.support.steps import steps
 
@@ -50,6 +52,22 @@ def test_cases_in_a_row_are_one_violation_however_they_are_filed(tmp_path: Path)
     assert (first.evidence["found_offset"], first.evidence["last"]) == (60, {"found_offset": 79})
     assert first.summary == "acknowledged writes are not in the topic"
     assert single.summary == "an acknowledged write is not in the topic: offset 40"
+
+
+def test_what_a_night_finds_happened_after_its_acknowledgement_and_before_its_place_was_read(tmp_path: Path) -> None:
+    def at(second: int) -> datetime:
+        return datetime.fromtimestamp(second, UTC)
+
+    rows = [case(10, sent_at=at(90), acked_at=at(100)), case(11, sent_at=at(80)), case(20)]
+    rows += [case(offset, kind="early-expiry", sent_at=at(70 - offset)) for offset in (1, 2)]
+    found(tmp_path, rows)
+    said = [one for _, one in findings.violations(str(tmp_path), 5, None, {Place("c", "t", 0): 300 * 10**9})]
+    spans = {(one.kind, one.offset): (one.happened_after_ns, one.happened_before_ns) for one in said}
+    assert spans == {
+        ("lost-write", 10): (80 * 10**9, 300 * 10**9),
+        ("lost-write", 20): (None, 300 * 10**9),
+        ("early-expiry", 1): (68 * 10**9, 300 * 10**9),
+    }
 
 
 def test_other_places_kinds_and_modes_are_other_violations(tmp_path: Path) -> None:

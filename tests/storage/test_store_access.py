@@ -33,6 +33,7 @@ def found(offset: int, at_ns: int) -> Violation:
         by="online",
         summary="gone",
         evidence={},
+        happened_after_ns=at_ns,
     )
 
 

@@ -136,10 +136,10 @@ def test_a_condition_that_comes_back_in_a_planned_window_pages_when_it_outlasts_
     resolved(store, "false")
     store.violations.end([KEY], T0 + 2 * MINUTE)
     store.maintenance.plan("c", T0 + 3 * MINUTE, T0 + 9 * MINUTE, "upgrade", "ann")
-    store.violations.record("c", [holds(T0 + 4 * MINUTE)])
+    store.violations.record("c", [holds(T0 + 4 * MINUTE, T0 + 3 * MINUTE)])
     assert (kept(store).state, kept(store).reason) == ("acknowledged", "planned")
     assert [row.state for row in store.incidents.page(IncidentFilter(state="acknowledged")).items] == ["acknowledged"]
-    store.violations.record("c", [holds(T0 + 8 * MINUTE)])
+    store.violations.record("c", [holds(T0 + 8 * MINUTE, T0 + 3 * MINUTE)])
     store.violations.record("c", [holds(T0)])
     assert not opened(store), "what was said before the window, once more"
     store.violations.record("c", [holds(T0 + 9 * MINUTE)])
@@ -151,7 +151,7 @@ def test_a_condition_that_comes_back_in_a_planned_window_pages_when_it_outlasts_
 
 def test_what_a_planned_window_broke_for_good_is_no_news_when_it_is_seen_again(store: Store) -> None:
     store.maintenance.plan("c", T0, T0 + MINUTE, "upgrade", "ann")
-    store.violations.record("c", [lost(1)])
+    store.violations.record("c", [lost(1, happened_after_ns=T0)])
     store.violations.record("c", [lost(1, T0 + 2 * MINUTE, "reconcile")])
     assert [row.state for row in store.violations.page().items] == ["acknowledged"]
 

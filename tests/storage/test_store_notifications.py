@@ -152,7 +152,7 @@ def test_what_is_found_in_a_planned_window_is_told_when_it_outlasts_the_window(s
 
 def test_a_planned_incident_that_is_over_is_never_told(store: Store) -> None:
     store.maintenance.plan("c", T0 - MINUTE, T0 + 5 * MINUTE, "upgrade", "ann")
-    store.violations.record("c", [lost(7)])
+    store.violations.record("c", [lost(7, happened_after_ns=T0)])
     store.incidents.resolve(incident(store), "planned", T0 + MINUTE)
     assert told(store) == []
 

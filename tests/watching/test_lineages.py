@@ -74,7 +74,7 @@ def test_a_lower_epoch_is_told_until_the_tracker_believes_it() -> None:
     told = Told()
     told.look(7, 100, ((7, 50),))
     assert [len(told.look(2, 10, ((2, 0),))) for _ in range(6)] == [1, 1, 1, 1, 1, 0]
-    assert told.look(3, 20, ((2, 0), (3, 15))) == [(1, 3, 15, 20)]
+    assert told.look(3, 20, ((2, 0), (3, 15))) == [(1, 2, 0, 10), (1, 3, 15, 20)]
 
 
 def test_a_topic_that_is_made_again_is_another_one() -> None:

@@ -34,6 +34,8 @@ class Event(NamedTuple):
     """The group had no member, or a tool did it: somebody may have meant it."""
     doubtful: bool = True
     """It is believed when it is seen twice in a row."""
+    after_ns: int = 0
+    """When the committed offset was last certain, before that."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class PlaceState:
         doubt: What the next round has to confirm: it may be the answer of a coordinator of former times.
         beyond: The committed offset is beyond the end, and that was said.
         judged_ns: When it was judged last.
+        sure_ns: When that was without a doubt.
     """
 
     commit: Commit | None = None
@@ -69,6 +72,7 @@ class PlaceState:
     expired: bool = False
     reset_ns: int | None = None
     judged_ns: int = 0
+    sure_ns: int = 0
     state: State = "unknown"
 
     def judge(self, told: Told, log: Log, now: Commit | None, at_ns: int, patience_s: float) -> Event | None:
@@ -82,6 +86,8 @@ class PlaceState:
             self.doubt = event
             return None
         event = doubted if event is not None and event.doubtful else event
+        event = None if event is None else event._replace(after_ns=self.sure_ns)
+        self.sure_ns = at_ns
         self.members = told.members
         if now is None:
             self.expired = self.expired or event is not None

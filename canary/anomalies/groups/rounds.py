@@ -190,7 +190,7 @@ class Groups:
             by="watch",
             summary=f"the committed offset of group {name} in {where} {how} ({example})",
             evidence=evidence,
-        )
+        ).since(min(event.after_ns for _, event in events))
 
     def _stuck(self, name: str, group: _Group) -> tuple[list[Violation], list[Violation]]:
         """Return what is to be said now of the topics in which the group is stuck, and what is over."""

@@ -258,7 +258,9 @@ class Mirror:
             "expired_in_source": hole.expired,
             "damaged_in_mirror": self.partitions[number].counts["corrupt"],
         }
-        return self._lacking(number, [run.records for run in hole.missing], at_ns, summary, evidence)
+        runs = list(hole.missing)
+        lacking = self._lacking(number, [run.records for run in runs], at_ns, summary, evidence)
+        return tuple(one.since(min(run.first_ns for run in runs)) for one in lacking)
 
     def _changed(self, number: int, changed: Sequence[tuple[int, Row]], at_ns: int) -> tuple[Violation, ...]:
         if not changed:
@@ -269,7 +271,8 @@ class Mirror:
             "with another key or other headers"
         )
         runs = [Records(offset, 1, row.identity) for offset, row in sorted(changed)]
-        return self._lacking(number, runs, at_ns, summary, {"why": "changed", "mirror_offset": copy.offset})
+        lacking = self._lacking(number, runs, at_ns, summary, {"why": "changed", "mirror_offset": copy.offset})
+        return tuple(one.since(min(row.sent_ns for _, row in changed)) for one in lacking)
 
     def _lacking(
         self, number: int, runs: Sequence[Records], at_ns: int, summary: str, evidence: Mapping[str, Any]

@@ -91,6 +91,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         severity="critical" if old.promises else "warning",
         evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
         by="watch",
+        after_ns=timeline.topic_of(scope, old.name, ours=True).former_ns,
     )
 
 

@@ -64,13 +64,17 @@ class Missing:
     by_end: bool = False
     """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
     sampled_ns: int = 0
+    verified_ns: int = 0
+    """When they were last known to stand there, when they were missed; 0: not since they were sent."""
     formers: int = 0
     """How many re-reads of them a former leader has answered, in this epoch; one by the present leader settles them."""
 
     def part(self, sequence: int, count: int, ordinal: int, **more: Any) -> Self:
         """Return ``count`` of them, from ``sequence`` on, as missing anew since ``ordinal``."""
         offset = self.offset + sequence - self.sequence
-        return type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
+        found = type(self)(offset, count, sequence, self.tag, self.why, self.at_ns, ordinal, epoch=self.epoch, **more)
+        found.verified_ns = self.verified_ns
+        return found
 
     def split(self, offset: int) -> list[Self]:
         """Return those below ``offset``, and those at or above it, as far as there are any; all else is the same."""
@@ -218,6 +222,11 @@ class Log:
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
+    whole: list[int] = field(default_factory=lambda: [0, 0])
+    """[when (ns), up to where] that was while nothing was in doubt: the log was not cut below by then.
+
+    A new epoch's log, which may be cut and have grown again, is in doubt until its tail was read again.
+    """
     leader: int | None = None
     led_ns: int = 0
     """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""
@@ -239,6 +248,12 @@ class Log:
     scrubbed_ns: int = 0
     """When it last finished one."""
     scrub_began_ns: int = 0
+    scrub_from: int = 0
+    """Where its present pass began, at ``scrub_pass_ns``."""
+    scrub_pass_ns: int = 0
+    scrubbed_end: int = 0
+    """Everything below was read in its last whole pass, which began at ``verified_ns``."""
+    verified_ns: int = 0
     groups: dict[str, int] = field(default_factory=dict)
     """Consumer group to the offset that it committed last."""
     groups_heard_ns: dict[str, int] = field(default_factory=dict)
@@ -269,12 +284,16 @@ class Log:
     """Its known end at the last changes of leader."""
     low_end: int | None = None
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
+    cut_epoch: int | None = None
+    """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
     """Evidence that the log was cut, until the truncation is reported."""
     cut_sent: dict[int, int] = field(default_factory=dict)
     """By stream: from this sequence on all was sent after the log was seen to be cut: that cut did not take it."""
     lost_offsets: IntervalSet = field(default_factory=IntervalSet)
     """Offsets lost since ``cut`` was last reported."""
+    lost_after_ns: int = 0
+    """When the last of them was last known to stand there."""
     lost_later: IntervalSet = field(default_factory=IntervalSet)
     """Those of them that were sent after the log was seen to be cut."""
     timeline: list[list[int]] = field(default_factory=list)
@@ -343,6 +362,26 @@ class Log:
         self.cut_sent = {
             one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
         }
+
+    def note_sign(self) -> None:
+        """Note the leader epoch of a listed end or a read that shows a cut; an acknowledgement has none."""
+        if self.cut_epoch is None:
+            self.cut_epoch = self.epoch
+
+    def last_verified(self, end: int, *, by_end: bool) -> int:
+        """Return when (ns) all promises below ``end`` were last known to stand there, 0: not since they were sent.
+
+        The scrubber has read what it has passed after its pass began. ``by_end``: of what went with the log's end.
+        """
+        is_whole, passed = self.scrub_from <= self.start, end <= self.scrub_at and self.scrub_goal
+        scrubbed_ns = self.verified_ns if end <= self.scrubbed_end else 0
+        listed_ns = self.whole[0] if by_end and end <= self.whole[1] else 0
+        return max(self.scrub_pass_ns if is_whole and passed else 0, scrubbed_ns, listed_ns)
+
+    @property
+    def epoch_of_cut(self) -> int | None:
+        """The leader epoch in which the log was cut, as far as is known: that of the first sign, or the present one."""
+        return self.epoch if self.cut_epoch is None else self.cut_epoch
 
     def goal(self, reader: Reader) -> int | None:
         """Return how far the reader may read, None if the partition has not answered since the runner's start."""

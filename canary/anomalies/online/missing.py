@@ -28,7 +28,10 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
 
 
 def seek(log: Log, missing: Missing) -> None:
-    """Add to what is missing."""
+    """Add to what is missing, and note when it was last known not to be."""
+    last_ns = log.last_verified(missing.offset + missing.count, by_end=missing.by_end)
+    if missing.by_end or not missing.verified_ns:
+        missing.verified_ns = max(missing.verified_ns, last_ns)
     log.missing.append(missing)
     sets = (log.sought, log.absent) if missing.state == "absent" else (log.sought,)
     for by_stream in sets:

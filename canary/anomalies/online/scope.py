@@ -32,7 +32,7 @@ class Found:
     """What is wrong with a run of records: each of them alone, or all of them together.
 
     ``words`` returns the summary of a single record (as a run) and the evidence; ``plural`` is the summary of several,
-    which names no offset. ``severity`` None: the policy's.
+    which names no offset. ``severity`` None: the policy's; ``leader_epoch`` None: that of the log now.
     """
 
     kind: str
@@ -40,20 +40,27 @@ class Found:
     words: Callable[[Records], tuple[str, dict[str, Any]]]
     plural: str
     severity: str | None = None
+    leader_epoch: int | None = None
 
     def like(self, violation: Violation) -> bool:
         """Say whether a violation is of the same sort, so that both may be one."""
         severity = self.severity or policy.severity(self.kind, self.mode)
-        return (violation.kind, violation.mode, violation.severity) == (self.kind, self.mode, severity)
+        mine = self.kind, self.mode, severity
+        same_epoch = self.leader_epoch in {None, violation.leader_epoch}
+        return same_epoch and (violation.kind, violation.mode, violation.severity) == mine
 
 
 class Where(NamedTuple):
-    """The place of a violation, None where its kind has none; ``topic`` by its name if it may be any topic."""
+    """The place of a violation, None where its kind has none; ``topic`` by its name if it may be any topic.
+
+    ``leader_epoch``: in which it happened; None: in that of the log now, or it makes no difference (`Scope.violation`).
+    """
 
     topic: Topic | str
     partition: int | None = None
     offset: int | None = None
     identity: Identity | None = None
+    leader_epoch: int | None = None
 
 
 class Probes(NamedTuple):
@@ -168,7 +175,10 @@ class Scope:
         evidence: dict[str, Any] | None = None,
         by: str = "online",
     ) -> Violation:
-        """Return a violation of this moment, with what is known around its place."""
+        """Return a violation of this moment, with what is known around its place.
+
+        A record of a probed topic was harmed after it was sent; who knows more says so (`Violation.since`).
+        """
         evidence = dict(evidence or {})
         named = where.topic if isinstance(where.topic, str) else where.topic.name
         ours = self.state.topics.get(named) if isinstance(where.topic, str) else where.topic
@@ -179,7 +189,7 @@ class Scope:
         if errors := self.state.recent_errors():
             evidence.setdefault("client_errors", errors)
         evidence.setdefault("cluster_events", self.state.recent_events())
-        return Violation(
+        found = Violation(
             kind=kind,
             severity=severity or policy.severity(kind, mode),  # type: ignore[arg-type]
             topic=named,
@@ -187,27 +197,44 @@ class Scope:
             partition=where.partition,
             offset=where.offset,
             identity=where.identity,
+            leader_epoch=_epoch(kind, ours, where),
             mode=mode,
             at_ns=self.state.now_ns,
             by=by,  # type: ignore[arg-type]
             summary=summary,
             evidence=evidence,
         )
+        return (
+            found
+            if ours is None or kind in policy.CONDITIONS
+            else found.since(ours.sent_ns(where.identity, where.partition, where.offset))
+        )
 
     def of_records(
         self, kind: str, topic: Topic, log: Log, runs: Sequence[Records], summary: str, **more: Any
     ) -> Violation:
         """Return a violation of this moment about ``runs``; ``more`` is as for :meth:`violation`."""
-        where = Where(topic, log.partition, runs[0].offset, runs[0].identity)
+        where = Where(topic, log.partition, runs[0].offset, runs[0].identity, more.pop("leader_epoch", None))
         return self.violation(kind, where, summary, **more).about(runs)
 
     def emit(self, violation: Violation) -> None:
         """Report a violation."""
         self.found.violations.append(violation)
 
-    def report(self, kind: str, where: Where, summary: str, **more: Any) -> Violation:
-        """Report a violation of this moment; ``more`` is as for :meth:`violation`."""
+    def report(
+        self,
+        kind: str,
+        where: Where,
+        summary: str,
+        *,
+        after_ns: int | None = None,
+        before_ns: int | None = None,
+        **more: Any,
+    ) -> Violation:
+        """Report a violation of this moment; times are as for `Violation.since`, ``more`` as for :meth:`violation`."""
         violation = self.violation(kind, where, summary, **more)
+        if after_ns is not None:
+            violation = violation.since(after_ns, before_ns)
         self.emit(violation)
         return violation
 
@@ -263,7 +290,8 @@ class Scope:
 
     def _violation_of(self, topic: Topic, log: Log, run: Records, found: Found) -> Violation:
         summary, evidence = found.words(run)
-        more = {"mode": found.mode, "severity": found.severity, "evidence": evidence}
+        more: dict[str, Any] = {"mode": found.mode, "severity": found.severity, "evidence": evidence}
+        more["leader_epoch"] = found.leader_epoch
         return self.of_records(found.kind, topic, log, [run], found.plural if run.size > 1 else summary, **more)
 
     def reported(self) -> list[Violation]:
@@ -287,6 +315,19 @@ class Scope:
             return False
         log.held[key] = Held(violation, self.state.ordinal, **more)
         return True
+
+
+def _epoch(kind: str, ours: Topic | None, where: Where) -> int | None:
+    """Return the leader epoch of a violation: of all that is neither a condition nor about one identity.
+
+    Its place alone may see the same another time: the same end after another wipe.
+    """
+    if where.identity is not None or where.partition is None:
+        return None
+    if where.leader_epoch is not None or kind in policy.CONDITIONS or ours is None:
+        return where.leader_epoch
+    log = ours.logs.get(where.partition)
+    return None if log is None else log.epoch
 
 
 def _surroundings(topic: Topic, where: Where) -> dict[str, Any] | None:

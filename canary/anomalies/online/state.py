@@ -9,10 +9,12 @@ from typing import Any
 
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
+from canary.anomalies.online.sets import ages
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.stream import Stream, sent_time
 from canary.anomalies.online.topology.state import Topology
 from canary.anomalies.violation import Violation
+from canary.probe.identity import Identity
 
 _RECENT_NS = 10 * 60 * 10**9
 
@@ -77,6 +79,13 @@ class Topic:
     compacted: bool = False
     promises: int = 0
     """Promises made in this incarnation."""
+
+    def sent_ns(self, who: Identity | None, partition: int | None, offset: int | None) -> int | None:
+        """Return when a record was sent, or somewhat before that; None where it is not remembered."""
+        tag = None if who is None else self.index.get((who.producer_id, who.generation, who.partition))
+        known = None if who is None or tag is None else sent_time(self.streams[tag], who.sequence)
+        log = None if partition is None else self.logs.get(partition)
+        return ages.sent_at(log.timeline, offset) if known is None and log is not None and offset is not None else known
 
     def is_former(self, marked_id: str | None) -> bool:
         """Say whether whoever writes or reads under the tag of ``marked_id`` does so for a former incarnation.

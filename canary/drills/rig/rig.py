@@ -49,7 +49,7 @@ class Finding:
     Attributes:
         records: each of its records, place and identity (None: not of one probe).
         partition: its topic and partition; None: of the whole topic or cluster.
-        planned: found in a planned window: recorded, without an alert.
+        planned: it happened in a planned window: recorded, without an alert.
     """
 
     kind: str

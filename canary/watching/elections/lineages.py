@@ -32,6 +32,7 @@ class _Told:
     end: int
     told_end: int
     told_ns: int
+    seen_ns: int
     lower: int = 0
 
 
@@ -81,6 +82,7 @@ class Lineages:
             if told is None or told.present.topic_id != present.topic_id or told.present.epoch != present.epoch:
                 facts += self._changed(at_ns, place, present, boundaries.get(place, []), ends.get(place, -1))
             else:
+                told.seen_ns = at_ns
                 facts += self._rose(at_ns, place, told, ends.get(place, -1))
                 told.present, told.lower = present, 0
         return facts
@@ -115,14 +117,14 @@ class Lineages:
             told.lower += 1
             if told.lower < _LOWER_TIMES:
                 return [_fact(at_ns, place, present, present.epoch, start, end)]
-        elif told is not None and alike and told.end > told.told_end:
-            facts.append(self._tell(at_ns, place, told))  # what the epoch before had told at last
+        elif told is not None and alike and told.end >= 0 and told.seen_ns > told.told_ns:
+            facts.append(self._tell(told.seen_ns, place, told))  # what the epoch before had told at last, and when
         after = told.present.epoch if told is not None and alike else -1
         for epoch, begins in boundaries:
             if after < epoch < present.epoch:
                 facts.append(_fact(at_ns, place, Present(present.topic_id, -1, epoch), epoch, begins, -1))
         facts.append(_fact(at_ns, place, present, present.epoch, start, end))
-        self._told[place] = _Told(present, start, end, end, at_ns)
+        self._told[place] = _Told(present, start, end, end, at_ns, at_ns)
         return facts
 
     @staticmethod

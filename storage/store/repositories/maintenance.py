@@ -1,4 +1,4 @@
-"""What is planned: maintenance windows, whose violations are recorded as planned, and drills of live clusters."""
+"""What is planned: maintenance windows, for what happens in them, and drills of live clusters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, func, insert, select, update
 
-from canary.anomalies.policy import CONDITIONS, DRILL
+from canary.anomalies.policy import CONDITIONS, DRILL, REHEARSALS
 from canary.anomalies.violation import Violation
 from canary.threads import system
 from storage.store.cursors import Page
@@ -144,14 +144,40 @@ def _filed(violation: Violation, runs: Sequence[DrillRun]) -> Violation | None:
     return None if running is None else violation.rehearsed(DRILL, running.id)
 
 
-def covering(connection: Connection, cluster: str, times: Sequence[int]) -> Callable[[int], Maintenance | None]:
-    """Return a function from a moment (one of ``times``, ns) to the window of ``cluster`` that covers it, or None."""
-    windows = [
-        window
-        for window in map(_window, connection.execute(_between(min(times, default=0), max(times, default=0))))
-        if window.cluster in {None, cluster}
-    ]
-    return lambda at_ns: next((window for window in windows if window.begin_ns <= at_ns < window.end_ns), None)
+def covering(
+    connection: Connection, cluster: str, found: Sequence[Violation]
+) -> Callable[[Violation], Maintenance | None]:
+    """Return a function from a violation (one of ``found``) to the window of ``cluster`` in which it happened, or None.
+
+    A window covers what happened in it, and nothing that may have happened before. Windows that adjoin or overlap count
+    as one. A condition began when it says so; of what else is not known since when it may be, nothing is planned.
+    """
+    spans = [(_began_ns(one), one.found_ns) for one in found]
+    known = [(min(after_ns, before_ns), before_ns) for after_ns, before_ns in spans if after_ns is not None]
+    begin_ns, end_ns = min((a for a, _ in known), default=0), max((b for _, b in known), default=0)
+    rows = map(_window, connection.execute(_between(begin_ns, end_ns).order_by(MAINTENANCE.c.begin_ns)))
+    windows = [window for window in rows if window.cluster in {None, cluster}]
+
+    def covers(violation: Violation) -> Maintenance | None:
+        after_ns, before_ns = _began_ns(violation), violation.found_ns
+        if violation.kind in REHEARSALS or after_ns is None:
+            return None
+        reached_ns = min(after_ns, before_ns)
+        for window in windows:
+            if window.begin_ns <= reached_ns < window.end_ns:
+                if before_ns < window.end_ns:
+                    return window
+                reached_ns = window.end_ns
+        return None
+
+    return covers
+
+
+def _began_ns(violation: Violation) -> int | None:
+    """Return since when it may be; None: that is not known. An unclean election with an offset is no condition."""
+    began_ns = violation.evidence.get("since_ns", violation.at_ns if violation.offset is None else None)
+    is_condition = violation.kind in CONDITIONS and violation.happened_after_ns is None
+    return began_ns if is_condition else violation.happened_after_ns
 
 
 def _between(since_ns: int, until_ns: int) -> Select[Any]:

@@ -151,8 +151,10 @@ class Violations(Repository):
         by = [VIOLATIONS.c[name] for name in _GROUP]
         unsettled = or_(VIOLATIONS.c.reason.is_(None), VIOLATIONS.c.reason.not_in(("false", "ended")))
         records = cast(func.sum(VIOLATIONS.c.record_count), BigInteger)
+        seen = func.min(VIOLATIONS.c.first_seen_ns), func.max(VIOLATIONS.c.first_seen_ns)
+        by_window = VIOLATIONS.c.state == "acknowledged", VIOLATIONS.c.reason == "planned"
         query = (
-            select(*by, records, func.min(VIOLATIONS.c.first_seen_ns), func.max(VIOLATIONS.c.first_seen_ns))
+            select(*by, records, *seen, func.max(case((and_(*by_window), VIOLATIONS.c.note))))
             .where(or_(unsettled, loss()))
             .group_by(*by)
             .order_by(*by)

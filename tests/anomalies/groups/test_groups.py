@@ -218,11 +218,13 @@ def test_a_group_that_reads_on_is_never_accused(rounds: list[tuple[int, int]]) -
 
 
 def test_a_group_that_goes_back_was_reset_and_that_is_said_once_it_is_certain(world: World) -> None:
+    certain_ns = world.now_ns
     world.at(400)
     world.round(1)
     assert world.said == []
     world.round(5, written=10, read=10)
     (said,) = world.said
+    assert said.happened_after_ns == certain_ns
     assert (said.kind, said.severity, said.partition, said.offset) == ("group-reset", "warning", 0, 1030)
     assert said.evidence["partitions"] == [{"partition": 0, "before": 1030, "now": 400}]
     assert world.place.state == "reset"

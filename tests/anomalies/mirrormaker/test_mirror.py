@@ -77,6 +77,8 @@ def test_a_gap_is_said_only_once_it_was_read_again() -> None:
     world.answer = whole(*range(9))
     world.round()
     (gap,) = world.said
+    assert gap.happened_after_ns is not None, "they were missing after they were sent"
+    assert gap.happened_after_ns < world.now_ns - 20 * 10**9
     assert (gap.kind, gap.offset, gap.count, gap.evidence["expired_in_source"]) == ("mirror-gap", 102, 3, 0)
     assert gap.sentence.endswith("(3 records, offsets 102 to 104)")
     world.round(target=world.copies(6, 7, 8))

@@ -139,6 +139,7 @@ def test_exactly_what_a_cut_destroyed_is_lost(
     end = max(bench.end - depth, bench.start)
     destroyed = {record[1:] for o in range(end, bench.end) if isinstance(record := bench.log.get(o), tuple)}
     bench.truncate(end, epoch=elected == 1)
+    harm_ns = bench.now_ns
     life.write(3)
     live(life, after)
     settle(life)
@@ -147,6 +148,9 @@ def test_exactly_what_a_cut_destroyed_is_lost(
         for v in bench.violations.values()
         if v.kind == "lost-write" and v.identity
     }
+    for one in bench.violations.values():
+        if elected and one.kind in {"lost-write", "truncation"}:  # a new epoch's end is read again; else none is
+            assert (one.happened_after_ns or 0) <= harm_ns <= one.found_ns
     read_again = bench.given  # the start of a process reads again, and so may the watching of an epoch
     assert destroyed & life.told <= lost <= destroyed & (life.told | life.unplaced | read_again)
     kinds = {v.kind for v in bench.violations.values()}

@@ -1,6 +1,7 @@
 """Confirmation: an absent probe is a lost write once two later samples give the same topic id (decision 7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from canary.anomalies.online.log import Held, Log, Missing, Unplaced
 from canary.anomalies.online.losses import ranges
@@ -76,7 +77,10 @@ def _release_held(scope: Scope, topic: Topic, log: Log, held: Held) -> None:
     if held.violation.kind == "duplicate":
         _release_copies(scope, topic, log, held, stand)
     elif stand:
-        scope.emit(held.violation.about(stand))
+        found = held.violation.about(stand)
+        if found.kind == "inconsistent-offsets":  # an acknowledgement comes before its leader's epoch is known
+            found = replace(found, leader_epoch=log.epoch_of_cut)
+        scope.emit(found)
 
 
 def _wrote_below(scope: Scope, topic: Topic, log: Log, held: Held) -> bool:
@@ -190,4 +194,6 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     ranges.forget(stream, u.sequence, u.sequence + 1)
     run = Records(None, 1, stream.identity(u.sequence))
     summary = f"{ranges.what(1, 1)} gone: the offsets around it were read"
-    ranges.emit(scope, topic, log, stream.mode, [run], summary, {"acknowledged": True, "read_before": False})
+    evidence = {"acknowledged": True, "read_before": False}
+    found = scope.of_records("lost-write", topic, log, [run], summary, mode=stream.mode, evidence=evidence)
+    ranges.emit(scope, topic, log, found)

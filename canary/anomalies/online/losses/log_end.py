@@ -72,7 +72,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
     known_end = 0 if known is None else known[0] or 0
     retention.emptied(scope, topic, log, fact, known_end)
-    log.listed_ns = fact.at_ns
+    before_ns, log.listed_ns = log.listed_ns, fact.at_ns
     if fact.start < log.start:  # all replicas were emptied, or the new leader has deleted less
         log.start = log.scrub_goal = 0
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
@@ -85,12 +85,14 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.full_isr_end = min(log.full_isr_end, fact.end)
     if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
+        log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
-        retention.start_advanced(scope, topic, log, fact.start)
+        retention.start_advanced(scope, topic, log, fact.start, before_ns)
     back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
         log.whole_epoch = fact.leader_epoch
+        log.whole = log.whole if asked is None or log.busy else [asked.at_ns, max(filter(None, known), default=0)]
     grown, log.asked_end = _is_former(scope, log, fact) or known_end > max(fact.end, log.asked_end), known_end
     look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
     _judge_beyond(scope, topic, log, look)
@@ -189,6 +191,7 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
         "at_ns": fact.at_ns,
     }
     log.see_cut(evidence, topic.streams)
+    log.corrupt.remove(fact.end, max(log.corrupt.end() or 0, fact.end))  # a damaged record there later is another one
     scope.meters(topic.name, log.partition).regressions += 1
     for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
         a = max(offset, fact.end)
@@ -208,14 +211,15 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
             lost = sum(b - a for a, b in log.lost_offsets.within(first, end))
             scope.report(
                 "truncation",
-                Where(topic, log.partition, first),
+                Where(topic, log.partition, first, leader_epoch=log.epoch_of_cut),
                 f"the log was cut at {first}: {lost} promised records from there on are gone",
                 mode=next(iter(modes)) if len(modes) == 1 else None,
                 severity=policy.severity("truncation", *modes),
                 evidence={"cut": log.cut, "lost": lost, "last": end - 1},
+                after_ns=log.lost_after_ns,
             )
             log.cut = None
-        log.lost_offsets, log.lost_later = IntervalSet(), IntervalSet()
+        log.lost_offsets, log.lost_later, log.lost_after_ns = IntervalSet(), IntervalSet(), 0
         _forget_signs(log)
     elif not log.held:
         _forget_signs(log)
@@ -236,3 +240,5 @@ def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
 
 def _forget_signs(log: Log) -> None:
     log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()
+    if log.cut is None:
+        log.cut_epoch = None

@@ -6,14 +6,14 @@ modes, but no record that survives or was reported before.
 
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from canary.anomalies.online.log import Log, Missing
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream, sent_time
-from canary.anomalies.violation import MOST_RUNS, Records
+from canary.anomalies.violation import MOST_RUNS, Records, Violation
 
 
 class Loss(NamedTuple):
@@ -52,6 +52,7 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
     for loss in sorted(lost, key=itemgetter(0)):
         log.lost_offsets.add(loss.offset, loss.offset + loss.size)
+        log.lost_after_ns = max(log.lost_after_ns, _stood_ns(topic, log, loss))  # a cut takes them all at once
         if log.cut is not None and loss.sequence >= log.cut_sent.get(loss.tag, 0):
             log.lost_later.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
@@ -108,7 +109,18 @@ def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, losses: lis
         evidence["sent_ns"] = sent
     if count > 1:
         evidence |= {"records_acknowledged": acknowledged, "records_read_before": read}
-    emit(scope, topic, log, mode, runs, summary, evidence)
+    found = scope.of_records("lost-write", topic, log, runs, summary, mode=mode, evidence=evidence)
+    emit(scope, topic, log, found.since(min(_stood_ns(topic, log, loss) for loss in losses)))
+
+
+def _stood_ns(topic: Topic, log: Log, loss: Loss) -> int:
+    """Return when the records were last known to stand there, at least when they were sent; 0: not known.
+
+    Where there are signs of a cut, an age by offset may be that of a record which was given the offset since.
+    """
+    cut = log.conflicted or log.low_end is not None or log.cut is not None
+    who = topic.streams[loss.tag].identity(loss.sequence)
+    return max(topic.sent_ns(who, log.partition, None if cut else loss.offset) or 0, loss.missing.verified_ns)
 
 
 def _sent(topic: Topic, losses: list[Loss]) -> list[int] | None:
@@ -130,17 +142,15 @@ def what(count: int, acknowledged: int) -> str:
     return f"Acknowledged writes{some} are"
 
 
-def emit(
-    scope: Scope, topic: Topic, log: Log, mode: str, runs: list[Records], summary: str, evidence: dict[str, Any]
-) -> None:
+def emit(scope: Scope, topic: Topic, log: Log, lost: Violation) -> None:
     """Report lost records, and the transactions that are torn by their loss."""
-    scope.emit(scope.of_records("lost-write", topic, log, runs, summary, mode=mode, evidence=evidence))
-    _report_fractured(scope, topic, log, mode, runs)
+    scope.emit(lost)
+    _report_fractured(scope, topic, log, lost)
 
 
-def _report_fractured(scope: Scope, topic: Topic, log: Log, mode: str, runs: list[Records]) -> None:
+def _report_fractured(scope: Scope, topic: Topic, log: Log, lost: Violation) -> None:
     """Report each torn transaction once, by the first write that it lost."""
-    torn = [write for run in runs for write in _torn(scope, topic, run)]
+    torn = [write for run in lost.runs for write in _torn(scope, topic, run)]
     for i in range(0, len(torn), MOST_RUNS):
         part = torn[i : i + MOST_RUNS]
         (_, transaction_id), (_, last_id) = part[0], part[-1]
@@ -150,9 +160,10 @@ def _report_fractured(scope: Scope, topic: Topic, log: Log, mode: str, runs: lis
             summary = "transactions committed, and writes of theirs are not there"
             evidence["last_transaction_id"] = last_id
         records = [record for record, _ in part]
-        scope.emit(
-            scope.of_records("fractured-transaction", topic, log, records, summary, mode=mode, evidence=evidence)
+        found = scope.of_records(
+            "fractured-transaction", topic, log, records, summary, mode=lost.mode, evidence=evidence
         )
+        scope.emit(found.since(lost.happened_after_ns))
 
 
 def _torn(scope: Scope, topic: Topic, run: Records) -> Iterator[tuple[Records, int]]:

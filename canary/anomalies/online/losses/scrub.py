@@ -21,7 +21,8 @@ def asked(scope: Scope, fact: f.ScrubAsked) -> None:
     log.scrub_began_ns = log.scrub_began_ns or scope.state.now_ns
     if log.scrub_goal <= log.scrub_at or log.scrub_goal > log.known_end:  # a new pass; or the log was cut
         log.scrub_goal = log.known_end
-        log.scrub_at = log.start if fact.start is None else fact.start
+        log.scrub_at = log.scrub_from = log.start if fact.start is None else fact.start
+        log.scrub_pass_ns = scope.state.now_ns
     start = max(log.scrub_at, log.start)
     end = start + fact.records
     if end >= log.scrub_goal:  # the last chunk: what was appended during the pass need not wait for the next one
@@ -45,6 +46,8 @@ def ended(scope: Scope, log: Log, reached: int) -> None:
 
 def finished(scope: Scope, log: Log) -> None:
     """A pass is complete; the next one begins at the log's start."""
+    if log.scrub_from <= log.start:
+        log.verified_ns, log.scrubbed_end = log.scrub_pass_ns, log.scrub_at
     log.scrubbed_ns, log.scrub_at, log.scrub_goal = scope.state.now_ns, log.start, 0
 
 

@@ -55,7 +55,7 @@ def _report(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
             by="online",
             summary=f"it is not known whether what was acknowledged {when} was kept: {reason}",
             evidence={"from_ns": from_ns, "to_ns": to_ns, "reason": reason},
-        )
+        ).since(from_ns)
     )
 
 

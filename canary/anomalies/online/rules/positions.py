@@ -146,7 +146,8 @@ def _corrupt(scope: Scope, topic: Topic, log: Log, fact: f.Refused) -> None:
             unseen.remove(known[0], known[0] + 1)
     words = "a record that bears our magic and tag is damaged", "records that bear our magic and tag are damaged"
     one, several = (f"{what}: {fact.error}" for what in words)
-    scope.emit_run(topic, log, Records(fact.offset, 1, None), Found("corrupt", None, always(one, evidence), several))
+    found = Found("corrupt", None, always(one, evidence), several, leader_epoch=fact.leader_epoch)
+    scope.emit_run(topic, log, Records(fact.offset, 1, None), found)
 
 
 def end_of_partition(scope: Scope, fact: f.EndOfPartition) -> None:

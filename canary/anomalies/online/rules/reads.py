@@ -58,7 +58,7 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
     place(scope, probes, read=True)
     _not_alone_beyond(log, probes, epoch)
     plain = stream.mode not in TRANSACTIONAL
-    claim(scope, probes, promise=committed or plain)
+    _claim(scope, probes, promise=committed or plain)
     for x, y in placed_now:
         log.promised.add(first.offset + x - a, first.offset + y - a)
         _passed_unplaced(scope, probes.part(x, y), first)
@@ -73,6 +73,14 @@ def polled(scope: Scope, run: Sequence[f.Polled]) -> None:  # noqa: C901, PLR091
         transactions.zombie(scope, probes, first.consumer)
     if committed and first.transaction_id is not None:
         transactions.read(scope, probes, run, first.transaction_id)
+
+
+def _claim(scope: Scope, probes: Probes, *, promise: bool) -> None:
+    """Claim places; what contradicts another identity there is of the epoch that was read, or of a later one."""
+    before = probes.log.conflicted
+    claim(scope, probes, promise=promise)
+    if probes.log.conflicted and not before:
+        probes.log.note_sign()
 
 
 def _not_alone_beyond(log: Log, probes: Probes, epoch: int | None) -> None:

@@ -138,7 +138,7 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
         mode=GROUP.name,
         evidence={"committed": known, "fetched": fact.offset, "consumer": fact.consumer},
     )
-    scope.hold(log, violation)
+    scope.hold(log, violation.since(heard_ns))
     if fact.offset is None:
         del log.groups[fact.consumer]
     else:

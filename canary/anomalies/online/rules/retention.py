@@ -68,8 +68,11 @@ def _set_back_ms(state: State, kept_ms: int) -> float:
     return sum(back for at_ns, back in state.clock_steps if state.now_ns - at_ns < 2e6 * kept_ms) / 1e6
 
 
-def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
-    """The log begins at ``start`` now. Promises below are expired if retention explains it."""
+def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: int) -> None:
+    """The log begins at ``start`` now. Promises below are expired if retention explains it.
+
+    ``before_ns``: when it was last known to begin further down.
+    """
     gone = log.promised.within(log.start, start)
     expired = sum(b - a for a, b in gone)
     _expire_missing(scope, topic, log, start)
@@ -94,6 +97,8 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             "start": start,
             "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
             "at_ns": scope.state.now_ns,
+            "leader_epoch": before.get("leader_epoch", log.epoch),
+            "after_ns": before.get("after_ns", before_ns),
         }
     ages.forget_below(log.timeline, start)
 
@@ -117,7 +122,7 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     later, has_earlier = ages.first_after(log.timeline, int(sent_ns))
     start = log.known_end if later is None else later
     if has_earlier and start > log.start:
-        start_advanced(scope, topic, log, start)
+        start_advanced(scope, topic, log, start, log.listed_ns)
 
 
 def _expire(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
@@ -187,8 +192,9 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
         "count": expiry["count"],
         "log_start": expiry["start"],
     }
-    where = Where(topic, log.partition, expiry["first"])
-    scope.hold(log, scope.violation("early-expiry", where, summary, evidence=evidence))
+    where = Where(topic, log.partition, expiry["first"], leader_epoch=expiry.get("leader_epoch"))
+    found = scope.violation("early-expiry", where, summary, evidence=evidence)
+    scope.hold(log, found.since(expiry.get("after_ns")))
 
 
 def _settle_sequences(topic: Topic, log: Log) -> None:

@@ -7,6 +7,7 @@ close together.
 """
 
 from dataclasses import asdict
+from typing import Any
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
@@ -54,6 +55,7 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         end=log.known_end if log is not None else None,
         doubtful=True,
         counted=False,
+        after_ns=top.rounds.get(extent, 0),
     )
     while len(top.suspects) > _SUSPECTS_KEPT:
         del top.suspects[next(iter(top.suspects))]
@@ -62,7 +64,9 @@ def changed(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, place: Pla
         return
     if fact.at_ns - lineage.cut_ns <= _CLOSE_NS:  # the cut was seen before its leader
         top.suspects[key].elected = True
-        _report(scope, key, top.suspects[key], lineage.cut, "offset-regression")
+        _report(
+            scope, key, top.suspects[key], Where(*key, lineage.cut, leader_epoch=lineage.epoch), "offset-regression"
+        )
 
 
 def epoch_placed(scope: Scope, key: tuple[str, int], leader: int) -> None:
@@ -96,22 +100,24 @@ def _consider(scope: Scope, found: Violation) -> None:
         suspect.lost_first = found.offset if suspect.lost_first is None else min(suspect.lost_first, found.offset)
         suspect.lost_watched_ns = top.watched_ns.get(_extent(scope, found.topic), 0)
     else:
-        _report(scope, (found.topic, found.partition or 0), suspect, found.offset, found.kind)
+        key = found.topic, found.partition or 0
+        _report(scope, key, suspect, Where(*key, found.offset, leader_epoch=found.leader_epoch), found.kind)
 
 
-def _report(scope: Scope, key: tuple[str, int], suspect: Suspect, offset: int, proof: str) -> None:
+def _report(scope: Scope, key: tuple[str, int], suspect: Suspect, where: Where, proof: str) -> None:
+    """Report an election; ``where`` the log was cut, and in which leader epoch."""
     if not suspect.elected and key in scope.state.topology.epochs:
         return
     suspect.concluded = True
     _count(scope, key, suspect)
     former = ",".join(map(str, suspect.former_isr))
     summary = (
-        f"broker {suspect.leader} became leader outside the last known ISR ({former}), and the log ended at {offset}: "
-        "what only the former ISR had is gone"
+        f"broker {suspect.leader} became leader outside the last known ISR ({former}), and the log ended at "
+        f"{where.offset}: what only the former ISR had is gone"
     )
     evidence = {"election": as_json(suspect), "proof": proof, "lost_writes": suspect.lost}
-    where = Where(*key, offset)
-    scope.report("unclean-election", where, summary, severity="critical", evidence=evidence, by="watch")
+    more: dict[str, Any] = {"evidence": evidence, "after_ns": suspect.after_ns, "before_ns": suspect.at_ns}
+    scope.report("unclean-election", where, summary, severity="critical", by="watch", **more)
 
 
 def _count(scope: Scope, key: tuple[str, int], suspect: Suspect) -> None:
@@ -143,7 +149,8 @@ def settle(scope: Scope, extent: str) -> None:
             patience = _DOUBT_NS if log is not None and log.busy else _GATHER_NS
             is_cut = log is None or log.cut_at is not None  # what was lost by itself was not lost by an election
             if is_cut and now - suspect.lost_watched_ns >= patience:
-                _report(scope, key, suspect, suspect.lost_first, "lost-write")
+                epoch = None if log is None else log.epoch_of_cut
+                _report(scope, key, suspect, Where(*key, suspect.lost_first, leader_epoch=epoch), "lost-write")
         place = known.partitions.get(key[1]) if known is not None else None
         if place is None:
             del top.suspects[key]

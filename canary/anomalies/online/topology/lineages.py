@@ -22,6 +22,7 @@ def seen(scope: Scope, fact: f.EpochSeen) -> None:
     top, key = scope.state.topology, (fact.topic, fact.partition)
     known = top.lineages.get(key)
     fresh = Lineage(fact.topic_id, fact.leader_epoch, fact.leader, fact.start, fact.end, fact.leader_epoch)
+    fresh.end_ns = fact.at_ns
     if known is None or known.topic_id != fact.topic_id:
         top.lineages[key] = fresh
     elif fact.leader_epoch > known.epoch:
@@ -29,10 +30,10 @@ def seen(scope: Scope, fact: f.EpochSeen) -> None:
         if fact.start < known.end:
             _cut(scope, fact, known, fresh)
         elif known.end > fresh.end:
-            fresh.end, fresh.end_epoch = known.end, known.end_epoch
+            fresh.end, fresh.end_epoch, fresh.end_ns = known.end, known.end_epoch, known.end_ns
     elif fact.leader_epoch == known.epoch:
-        if fact.end > known.end:
-            known.end, known.end_epoch = fact.end, fact.leader_epoch
+        if fact.end >= known.end:
+            known.end, known.end_epoch, known.end_ns = fact.end, fact.leader_epoch, fact.at_ns
         if fact.leader >= 0:
             known.leader = fact.leader
     elif fact.leader >= 0 and timeline.epoch_listed(scope, *key, fact.leader_epoch):
@@ -63,4 +64,5 @@ def _cut(scope: Scope, fact: f.EpochSeen, known: Lineage, fresh: Lineage) -> Non
         f"leader epoch {fact.leader_epoch} begins at {fact.start}, and epoch {known.end_epoch} had told the high "
         f"watermark {known.end}: {known.end - fact.start} offsets were cut"
     )
-    scope.report("offset-regression", Where(*key, fact.start), summary, evidence=evidence, by="watch")
+    where = Where(*key, fact.start, leader_epoch=fact.leader_epoch)
+    scope.report("offset-regression", where, summary, evidence=evidence, by="watch", after_ns=known.end_ns)

@@ -30,7 +30,7 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     known = top.ends.get(key)
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
         return  # a former leader
-    fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample)
+    fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample, at_ns=fact.at_ns)
     if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
         top.ends[key] = fresh  # a first look; or the epoch went back, which is reported: compare from here on
         if known is None and timeline.was_recreated(scope, fact.topic):
@@ -59,7 +59,8 @@ def of_present_topic(scope: Scope, topic: str, topic_id: str | None) -> bool:
     if former_id is not None and topic_id is not None and topic_id != former_id:
         summary = f"topic {topic} was deleted and made again"
         evidence = {"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0}
-        scope.report("topic-recreated", Where(topic), summary, evidence=evidence, by="watch")
+        after_ns = before.former_ns if before is not None else 0
+        scope.report("topic-recreated", Where(topic), summary, evidence=evidence, by="watch", after_ns=after_ns)
     return True
 
 
@@ -86,4 +87,7 @@ def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> 
         "leader_epoch": fact.leader_epoch,
     }
     summary = f"the log ended at {known.end} and then at {cut}: at least {known.end - cut} records are gone"
-    scope.report("offset-regression", Where(*key, cut), summary, evidence=evidence, by="watch")
+    epoch = fact.leader_epoch if known.doubt_epoch is None else known.doubt_epoch
+    where = Where(*key, cut, leader_epoch=epoch)
+    happened = {"after_ns": known.at_ns, "before_ns": known.doubt_ns}
+    scope.report("offset-regression", where, summary, evidence=evidence, by="watch", **happened)

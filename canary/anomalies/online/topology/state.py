@@ -80,6 +80,9 @@ class Known:
     topic_id: str | None = None
     min_isr: int | None = None
     dead_ids: list[str] = field(default_factory=list)
+    seen_ns: int = 0
+    """When ``topic_id`` was last seen, and ``former_ns``, when the one before was."""
+    former_ns: int = 0
     partitions: dict[int, Place] = field(default_factory=dict)
 
 
@@ -126,6 +129,8 @@ class Suspect:
     doubtful: bool = False
     counted: bool = True
     elected: bool = False
+    after_ns: int = 0
+    """When the round before was complete, in which the former leader led; 0: that is not known."""
 
 
 @dataclass(slots=True)
@@ -146,6 +151,8 @@ class End:
     doubt_epoch: int | None = None
     doubt_ns: int = 0
     anew_ns: int = 0
+    at_ns: int = 0
+    """When it was listed; 0: that is not known."""
 
 
 @dataclass(slots=True)
@@ -171,6 +178,8 @@ class Lineage:
     said: int = -1
     cut: int | None = None
     cut_ns: int = 0
+    end_ns: int = 0
+    """When the log last had ``end``; 0: that is not known."""
 
 
 @dataclass(slots=True)
@@ -186,6 +195,8 @@ class Epoch:
     at_ns: int = 0
     former: bool = False
     highest: int = -1
+    seen_ns: int = 0
+    """When it was last listed."""
 
 
 @dataclass(slots=True)

@@ -91,10 +91,10 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
     """The id of a probed topic, or of one whose offsets are watched; another id is another topic."""
     known = topic_of(scope, name, ours=name in scope.state.topics)
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
-        known.dead_ids = [*known.dead_ids, known.topic_id][-_DEAD_IDS_KEPT:]
+        known.dead_ids, known.former_ns = [*known.dead_ids, known.topic_id][-_DEAD_IDS_KEPT:], known.seen_ns
         forget(scope, name, known)
     if topic_id is not None:
-        known.topic_id = topic_id
+        known.topic_id, known.seen_ns = topic_id, scope.state.now_ns
 
 
 def topic_gone(scope: Scope, name: str) -> None:
@@ -225,7 +225,7 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
         highest = -1 if known is None else known.highest
         top.epochs[topic, partition] = known = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     if epoch == known.epoch:
-        known.lower = 0
+        known.lower, known.seen_ns = 0, scope.state.now_ns
         if not known.former:
             _place_epoch(scope, topic, partition, epoch)
         return True
@@ -235,7 +235,9 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
     if epoch < known.epoch:
         summary = f"the leader epoch went back from {known.epoch} to {epoch}"
         evidence = {"leader_epoch_before": known.epoch, "leader_epoch": epoch}
-        scope.report("leader-epoch-regression", Where(topic, partition), summary, evidence=evidence, by="watch")
+        where = Where(topic, partition, leader_epoch=epoch)
+        after_ns = known.seen_ns
+        scope.report("leader-epoch-regression", where, summary, evidence=evidence, by="watch", after_ns=after_ns)
     highest = max(known.epoch, known.highest)
     top.epochs[topic, partition] = Epoch(epoch, at_ns=scope.state.now_ns, highest=highest)
     return True

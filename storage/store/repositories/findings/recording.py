@@ -4,16 +4,17 @@ A violation is one row for ever, by Violation.key(cluster), and no record is in 
 10 to 19 are recorded as lost; then 15 to 24 are found. 15 to 19 become a sighting of the first row, 20 to 24 a new row.
 
 A row that is found again can become worse, with the summary and the evidence of what is worse, and confirmed (by a
-finding of all its records), never milder. A duplicate that the client is known to have made stays a warning. What is
-found in a planned window is acknowledged from the start, with the reason "planned": recorded and shown, and no alert.
-A new row joins the open incident of its place within 10 minutes of its own time, or opens one; the worst that is open
-in it heads it (`heads`). The place of a kind without a partition (another-cluster, topic-recreated) is the incarnation
-and the kind.
+finding of all its records), never milder. A duplicate that the client is known to have made stays a warning. What
+happened in a planned window, for certain, is acknowledged from the start, with the reason "planned": recorded and
+shown, and no alert. What is found in one and may have happened before it pages. A new row joins the open incident of
+its place within 10 minutes of its own time, or opens one; the worst that is open in it heads it (`heads`). The place of
+a kind without a partition (another-cluster, topic-recreated) is the incarnation and the kind.
 
 A condition ends by itself. One that a person resolved stays resolved while it goes on. When it holds another time it is
 open again with the severity and the evidence of that time (in a planned window: acknowledged). One that is found again
 after its planned window is open from then on. So it is with records of applications that are lost at offsets where
-others were lost before: their evidence has since when, too.
+others were lost before: their evidence has since when, too. What has no identity, and happened after all that was seen
+of its row, is another event: it counts, and the row is open again.
 """
 
 from collections import Counter
@@ -21,18 +22,18 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from canary.anomalies.policy import REHEARSALS, rank
+from canary.anomalies.policy import CONDITIONS, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import maintenance
 from storage.store.repositories.findings import heads
 from storage.store.repositories.findings.known_records import IDENTITY, Known, Row, runs_of
 from storage.store.rows import chunks, insert_or
-from storage.store.values import Maintenance
+from storage.store.values import WINDOW, Maintenance
 
 INCIDENT_WINDOW_NS = 10 * 60 * 1_000_000_000
 MAX_SIGHTINGS_EACH = 10
-_SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "mode")
+_SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "leader_epoch", "mode")
 """Columns of the same names as the fields of a violation."""
 _INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "state", "reason", "note")
 """Columns that a new incident takes from its first violation."""
@@ -52,11 +53,11 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
         for row_id, row in rows.items()
     }
     incidents = _Incidents(connection, cluster)
-    planned = maintenance.covering(connection, cluster, [violation.at_ns for violation in violations])
+    planned = maintenance.covering(connection, cluster, violations)
     found: Counter[tuple[str, str]] = Counter()
     for violation in violations:
-        window = None if violation.kind in REHEARSALS else planned(violation.at_ns)
-        again, pieces = _divide(known, cluster, violation)
+        window = planned(violation)
+        again, pieces = _divide(known, cluster, known.met(violation))
         for row_id, count in again.items():
             row = rows[row_id]
             state = row["state"]
@@ -110,6 +111,7 @@ def _new_row(row_id: str, cluster: str, violation: Violation, window: Maintenanc
         **dict(zip(IDENTITY, violation.identity or (None,) * len(IDENTITY), strict=True)),
         **_range(violation),
         **_state(window),
+        **_happened(violation),
         "id": row_id,
         "cluster": cluster,
         "first_seen_ns": violation.at_ns,
@@ -138,7 +140,12 @@ def _state(window: Maintenance | None) -> Row:
     """Return the state of a new finding: open, or acknowledged in a planned window."""
     if window is None:
         return {"state": "open", "reason": None, "note": None}
-    return {"state": "acknowledged", "reason": "planned", "note": f"In a planned window: {window.reason}"}
+    return {"state": "acknowledged", "reason": "planned", "note": f"{WINDOW}: {window.reason}"}
+
+
+def _happened(violation: Violation) -> Row:
+    """Return between which moments it happened."""
+    return {"happened_after_ns": violation.happened_after_ns, "happened_before_ns": violation.found_ns}
 
 
 def _storable(words: str) -> str:
@@ -148,6 +155,7 @@ def _storable(words: str) -> str:
 
 def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, whole: bool) -> bool:
     """Merge a sighting of all records of ``row`` (``whole``) or some into it; return whether it became worse."""
+    is_another = _is_another(row, violation)
     row["first_seen_ns"] = min(row["first_seen_ns"], violation.at_ns)
     row["last_seen_ns"] = max(row["last_seen_ns"], violation.at_ns)
     mine = [position for position, sighting in enumerate(row["sightings"]) if sighting["by"] == violation.by]
@@ -161,17 +169,34 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
         row["summary"] = _storable(violation.about(runs_of(row)).sentence)
     else:
         row["evidence"] = {**evidence, **row["evidence"]}
-    if _holds_anew(row, violation) or _outlasts(row, violation, window):
+    if is_another or _holds_anew(row, violation) or _outlasts(row, violation, window):
         milder = min(row["severity"], violation.severity, key=lambda severity: rank(row["kind"], severity))
         now = {"summary": _storable(violation.sentence), "evidence": evidence, "severity": milder}
         word = {"note": row["note"]} | ({"reason": "lost"} if row["reason"] == "lost" else {})
-        row.update(_state(window) | word | now | {"closed_ns": None, "ended_ns": None})
+        row.update(_state(window) | _happened(violation) | word | now | {"closed_ns": None, "ended_ns": None})
+    elif whole and violation.kind not in CONDITIONS:
+        _narrow(row, violation)
     worse = rank(row["kind"], violation.severity) > rank(row["kind"], row["severity"])
     if worse and SENT_AGAIN not in row["evidence"]:
         row["severity"], row["evidence"] = violation.severity, {**row["evidence"], **evidence}
         row["summary"] = _storable((violation.about(runs_of(row)) if row["records"] else violation).sentence)
         return True
-    return False
+    return is_another
+
+
+def _is_another(row: Row, violation: Violation) -> bool:
+    """Return whether something happened at a place, to no identity, after all that was seen of ``row``."""
+    after_ns = violation.happened_after_ns
+    event = violation.identity is None and violation.kind not in CONDITIONS
+    return event and after_ns is not None and bool(after_ns > row["last_seen_ns"])
+
+
+def _narrow(row: Row, violation: Violation) -> None:
+    """Take the later lower and the earlier upper bound of two findings of one event, unless they exclude each other."""
+    after_ns = max((one for one in (row["happened_after_ns"], violation.happened_after_ns) if one), default=None)
+    before_ns = min(row["happened_before_ns"] or row["first_seen_ns"], violation.found_ns)
+    if after_ns is None or after_ns <= before_ns:
+        row.update({"happened_after_ns": after_ns, "happened_before_ns": before_ns})
 
 
 def _holds_anew(row: Row, violation: Violation) -> bool:
@@ -183,7 +208,7 @@ def _holds_anew(row: Row, violation: Violation) -> bool:
 
 
 def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
-    """Return whether a condition found in a planned window still holds after the window."""
+    """Return whether a condition that a planned window covered still holds after the window."""
     planned = row["state"] == "acknowledged" and row["reason"] == "planned" and "since_ns" in violation.evidence
     return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 
