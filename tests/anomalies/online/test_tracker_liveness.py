@@ -223,6 +223,15 @@ def test_a_partition_in_which_producers_and_consumers_stand_is_one_violation_as_
     assert bench.says() == []
 
 
+def test_consumers_that_stand_where_producers_are_said_to_stand_are_no_other_violation() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.append(*bench.send(2))  # which the leader does not acknowledge, nor give to anyone
+    bench.rounds(200)
+    assert [v.offset for v in bench.said] == [None]
+
+
 def test_a_probe_that_failed_alone_is_no_standstill_until_the_next_ones_fail() -> None:
     bench = Watched()
     bench.write()
