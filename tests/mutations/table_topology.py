@@ -483,6 +483,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("_count_stall", "stall.said is None", "True"),
         ("_count_stall", "stall.watched_ns >= LIMIT_NS", "True"),
         ("_count_stall", "one.since_ns is None or tried_ns >= LIMIT_NS", "True"),
+        ("_count_stall", "one.reader is not None and since_ns < state.started[1]", "False"),
         ("_count_stall", "stall.readers.append(one.reader)", "pass"),
         ("_count_stall", "log.listed_ns < stall.last_ns", "False"),
         ("_count_stall", "not _is_said(state, topic, log)", "True"),

@@ -232,6 +232,20 @@ def test_consumers_that_stand_where_producers_are_said_to_stand_are_no_other_vio
     assert [v.offset for v in bench.said] == [None]
 
 
+def test_a_consumer_that_a_start_has_not_made_yet_stands_nowhere() -> None:
+    """In an outage a start may wait for minutes before it reads, while partitions tell where they end."""
+    bench = Watched()
+    bench.write(5)
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.rounds(100)
+    assert bench.says() == []
+    for name in (RC, RU):
+        bench.put(name, 0)
+    bench.rounds(65)
+    assert [v.offset for v in bench.violations.values()] == [0]
+
+
 def test_a_probe_that_failed_alone_is_no_standstill_until_the_next_ones_fail() -> None:
     bench = Watched()
     bench.write()

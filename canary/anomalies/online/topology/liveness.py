@@ -187,6 +187,8 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
     """Count how long there is no progress; one partition is one violation, with the first reason found."""
     state = scope.state
     since_ns = state.now_ns if one.since_ns is None else one.since_ns
+    if one.reader is not None and since_ns < state.started[1]:
+        return  # this process has no such consumer yet
     stall = state.stalls.setdefault(one.key, Stall(since_ns, state.now_ns))
     if one.since_ns is None and log.listed_ns < stall.last_ns:
         return  # the last stable offset may have moved: the partition has not answered since
