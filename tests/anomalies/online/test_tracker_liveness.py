@@ -353,9 +353,10 @@ def test_time_that_nobody_watched_is_no_time_that_something_stood() -> None:
 def test_what_stood_before_a_restart_and_was_not_said_begins_anew() -> None:
     bench = Watched()
     bench.write(5)
-    bench.rounds(50)
+    bench.poll()
+    bench.rounds(50, stable=3)
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
-    bench.rounds(30)
+    bench.rounds(30, stable=3)
     assert bench.says() == []
 
 
