@@ -688,3 +688,17 @@ def test_a_consumer_that_last_moved_by_a_clock_that_was_ahead_stands_since_the_s
     bench.rounds(65)
     (found,) = bench.violations.values()
     assert (found.kind, found.evidence["since_ns"]) == ("stalled", started_ns)
+
+
+def test_an_outage_is_over_with_an_acknowledgement_though_consumers_are_behind_since_a_moment_ago() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    outage(bench, 90)
+    assert len(bench.says()) == 1
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.rounds(5)
+    bench.ack(sequence, offset)
+    bench.rounds(1)
+    assert bench.says() == []
