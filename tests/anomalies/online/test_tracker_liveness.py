@@ -216,11 +216,35 @@ def test_a_partition_in_which_producers_and_consumers_stand_is_one_violation_as_
     bench.poll(RU)
     bench.rounds(1, stable=5)
     silence(bench, 1)
-    assert [v.offset for v in bench.violations.values()] == [None], "no probe is acknowledged yet"
+    assert [v.offset for v in bench.violations.values()] == [7], "no probe is acknowledged yet"
+    assert len(bench.said) == 1
     bench.write()
     bench.poll()
     bench.rounds(2)
     assert bench.says() == []
+
+
+def test_consumers_that_stand_where_producers_are_said_to_stand_are_no_other_violation() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    bench.append(*bench.send(2))  # which the leader does not acknowledge, nor give to anyone
+    bench.rounds(200)
+    assert [v.offset for v in bench.said] == [None]
+
+
+def test_a_consumer_that_a_start_has_not_made_yet_stands_nowhere() -> None:
+    """In an outage a start may wait for minutes before it reads, while partitions tell where they end."""
+    bench = Watched()
+    bench.write(5)
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.rounds(100)
+    assert bench.says() == []
+    for name in (RC, RU):
+        bench.put(name, 0)
+    bench.rounds(65)
+    assert [v.offset for v in bench.violations.values()] == [0]
 
 
 def test_a_probe_that_failed_alone_is_no_standstill_until_the_next_ones_fail() -> None:
@@ -329,9 +353,10 @@ def test_time_that_nobody_watched_is_no_time_that_something_stood() -> None:
 def test_what_stood_before_a_restart_and_was_not_said_begins_anew() -> None:
     bench = Watched()
     bench.write(5)
-    bench.rounds(50)
+    bench.poll()
+    bench.rounds(50, stable=3)
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
-    bench.rounds(30)
+    bench.rounds(30, stable=3)
     assert bench.says() == []
 
 
@@ -679,3 +704,17 @@ def test_a_consumer_that_last_moved_by_a_clock_that_was_ahead_stands_since_the_s
     bench.rounds(65)
     (found,) = bench.violations.values()
     assert (found.kind, found.evidence["since_ns"]) == ("stalled", started_ns)
+
+
+def test_an_outage_is_over_with_an_acknowledgement_though_consumers_are_behind_since_a_moment_ago() -> None:
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    outage(bench, 90)
+    assert len(bench.says()) == 1
+    (sequence,) = bench.send()
+    (offset,) = bench.append(sequence)
+    bench.rounds(5)
+    bench.ack(sequence, offset)
+    bench.rounds(1)
+    assert bench.says() == []

@@ -101,9 +101,24 @@ def _sees_again(state: State, refused_ns: int) -> bool:
 
 
 def _end(scope: Scope, key: str) -> None:
-    stall = scope.state.stalls.pop(key)
-    if stall.said is not None:
+    """End what stood; where something else stands in the partition for as long, the violation goes on for that."""
+    stall, (kind, *place) = scope.state.stalls.pop(key), key.split("/")
+    if stall.said is None:
+        return
+    others = _stalls_in(scope.state, place[0], int(place[1])) if kind in {_PRODUCER, _AT} else []
+    heir = next((one for one in others if one.said is None and one.watched_ns >= LIMIT_NS), None)
+    if heir is None:
         scope.found.ended.append(stall.said)
+    else:
+        heir.said = stall.said
+
+
+def _stalls_in(state: State, topic: str, partition: int) -> list[Stall]:
+    """Return what is known to stand of producers and consumers in a partition."""
+    log = state.log(topic, partition)
+    places = [] if log is None else [reader.position for reader in log.readers.values()]
+    keys = [f"{_PRODUCER}/{topic}/{partition}", *dict.fromkeys(f"{_AT}/{topic}/{partition}/{at}" for at in places)]
+    return [state.stalls[key] for key in keys if key in state.stalls]
 
 
 def _is_probed(state: State, topic: Topic, log: Log) -> bool:
@@ -120,7 +135,7 @@ def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
     """Yield what makes no progress, or has made none since the last probe was sent, just now."""
     yield from _reading(topic, log)
     if log.tried_ns:
-        key = _producing(topic, log)
+        key = f"{_PRODUCER}/{topic.name}/{log.partition}"
         yield _Standstill(key, partial(_unacknowledged, topic, log), log.tried_ns, log.given_up_ns or None)
 
 
@@ -176,10 +191,6 @@ def _open_at(log: Log) -> int | None:
     return log.stable if is_open else None
 
 
-def _producing(topic: Topic, log: Log) -> str:
-    return f"{_PRODUCER}/{topic.name}/{log.partition}"
-
-
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
     return f"{_AT}/{topic.name}/{log.partition}/{offset}"
 
@@ -188,6 +199,8 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
     """Count how long there is no progress; one partition is one violation, with the first reason found."""
     state = scope.state
     since_ns = state.now_ns if one.since_ns is None else one.since_ns
+    if one.reader is not None and since_ns < state.started[1]:
+        return  # this process has no such consumer yet
     stall = state.stalls.setdefault(one.key, Stall(since_ns, state.now_ns))
     if one.since_ns is None and log.listed_ns < stall.last_ns:
         return  # the last stable offset may have moved: the partition has not answered since
@@ -197,7 +210,10 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
         stall.readers.append(one.reader)
     tried_ns = (one.until_ns or state.now_ns) - since_ns
     long = stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS)
-    if stall.said is None and long and (one.since_ns is None or not _is_said(state, topic, log)):
+    if stall.said is not None or not long:
+        return
+    others = [] if one.since_ns is None else _stalls_in(state, topic.name, log.partition)
+    if all(other.said is None for other in others):
         why = one.why()
         stall.said = scope.report(
             "stalled",
@@ -206,13 +222,6 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
             severity="warning",
             evidence={"since_ns": stall.since_ns, "waits_for": why},
         )
-
-
-def _is_said(state: State, topic: Topic, log: Log) -> bool:
-    """Say whether it is reported that producers, or consumers, stand in the partition: what holds both up is one."""
-    places = {_standing_at(topic, log, reader.position) for reader in log.readers.values()}
-    found = (state.stalls.get(key) for key in (_producing(topic, log), *places))
-    return any(stall is not None and stall.said is not None for stall in found)
 
 
 def runner_started(scope: Scope) -> None:
