@@ -153,6 +153,8 @@ def test_a_night_twice_is_one_violation_with_two_sightings(nights: Nights) -> No
     )
     assert [one.id for one in found] == [online.about([Records(20, 2, lost)]).key("c")]
     assert found[0].count == 2
+    assert row.started_ns is not None
+    assert (found[0].happened_after_ns or 0) < row.started_ns < (found[0].happened_before_ns or 0) < (row.ended_ns or 0)
     assert all([sighting.by for sighting in one.sightings] == ["reconcile"] * 2 for one in found)
     kept = sorted(one.name for one in run.folder_of(nights.settings, "c", "").iterdir())
     assert kept == sorted([row.id, second.id])
