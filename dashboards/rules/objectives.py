@@ -151,7 +151,7 @@ MEASURED: Final = (
         Recording(name=f"{ERRORS}{window}", expression=_share(*(over.format(name) for name in (GOOD, TOTAL))))
         for window, over in _AVERAGES.items()
     ),
-    _known("1h", "5m", "1m", 60),
+    _known("1h", "5m", "2m", 30),
     _known("6h", "5m", "5m", 72),
     _known("3d", "1h", "1h", 72),
     *(_known(days(seconds), "1h", "1h", round(seconds / 3600)) for seconds in WINDOWS),

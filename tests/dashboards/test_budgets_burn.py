@@ -218,7 +218,7 @@ def test_an_outage_of_a_canary_that_is_minutes_old_rings_for_its_hour_and_for_no
     outage: Trouble = lambda at: ("availability", 1.0 if 11 <= at < 16 else 0.4 if at == 16 else 0.0)  # noqa: E731
     series = {one: f"_x16 {values}" for one, values in story(name, 120, outage).items()}
     silence = {f"{minute}m": 0 for minute in range(7, 26)}
-    told.add(name, series, {FAST: {"9m": 1, "10m": 1, "14m": 1}, SLOW: silence, STEADY: silence})
+    told.add(name, series, {FAST: {"10m": 1, "14m": 1}, SLOW: silence, STEADY: silence})
     fast = next(rule for rule in BUDGETS if rule.name == FAST)
     told.told += [
         {
