@@ -27,6 +27,8 @@ CALL_S: Final = 60.0
 """How often the receiver is called."""
 RETRY_S: Final = 5.0
 """How soon is looked again after something was not well, or the receiver did not answer."""
+LOG_S: Final = 60.0
+"""How often is logged why calls stop; each time they do it is logged at once."""
 DROPPED_NS: Final = 3600 * 10**9
 """For so long after a notification was given up all is not well."""
 
@@ -43,7 +45,7 @@ class Heartbeat(Leader):
         self._others = others
         self._heard = Heartbeats()
         self._due = float("-inf")
-        self._logged: str | None = None
+        self._log_due = float("-inf")
 
     def tick(self) -> None:
         """Call the receiver if that is due and all is well.
@@ -61,14 +63,18 @@ class Heartbeat(Leader):
             except NotTakenError as error:
                 why = str(error)
                 self._due = system.monotonic() + max(RETRY_S, error.wait_s or 0.0)
-        if why not in {None, self._logged}:
-            log.warning("heartbeat_stops", receiver=self._receiver.name, reason=why)
         if why is None:
-            self._due = system.monotonic() + CALL_S
-            log.info("heartbeat_called", receiver=self._receiver.name)
-            self._store.notifications.register([self._receiver.name], system.wall_ns())
-            self._store.notifications.looked(self._receiver.name, system.wall_ns())
-        self._logged = why
+            self._called()
+        elif system.monotonic() >= self._log_due:
+            self._log_due = system.monotonic() + LOG_S
+            log.warning("heartbeat_stops", receiver=self._receiver.name, reason=why)
+
+    def _called(self) -> None:
+        """Note that the receiver has answered."""
+        self._due, self._log_due = system.monotonic() + CALL_S, float("-inf")
+        log.info("heartbeat_called", receiver=self._receiver.name)
+        self._store.notifications.register([self._receiver.name], system.wall_ns())
+        self._store.notifications.looked(self._receiver.name, system.wall_ns())
 
     def _unjudged(self) -> str | None:
         """Return why a cluster is not judged; None: all are."""
