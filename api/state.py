@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from api.knowledge.evidence import Survived
 from api.knowledge.heartbeats import Heartbeats
-from api.knowledge.slow_brokers import REQUESTS, Requests
+from api.knowledge.slowness import REQUESTS, Requests
 from api.knowledge.trends import Trends
 from api.knowledge.views import ClusterView, read_views
 from api.knowledge.writing import UNKNOWN, Writing, Written

@@ -11,7 +11,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import Final, NamedTuple
 
-from api.knowledge.slow_brokers import bound_within
+from api.knowledge.slowness import bound_within
 from api.knowledge.views import ClusterView
 
 STEP_S: Final = 10.0

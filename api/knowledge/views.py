@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from api.knowledge.heartbeats import Heard
-from api.knowledge.slow_brokers import SlowBroker
+from api.knowledge.slowness import SlowBroker
 from api.knowledge.writing import UNKNOWN, Written
 from canary.extras import remedy
 from canary.metrics import METRICS, Measurement

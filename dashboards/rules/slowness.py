@@ -7,7 +7,7 @@ no broker's fault. All are warnings but for a coordinator that commits nothing a
 
 from collections.abc import Mapping
 
-from api.knowledge.slow_brokers import LEAST, REQUESTS, SHARE, SLOW_S, TIMES, WINDOW_S
+from api.knowledge.slowness import LEAST, REQUESTS, SHARE, SLOW_S, TIMES, WINDOW_S
 from dashboards.boards.queries import buckets, gauge, increase, quantile, rate
 from dashboards.rules.rule import PLANNED, Rule, broker_in
 

@@ -11,7 +11,7 @@ import pytest
 
 from api.judgement.durability import durability, lost_writes
 from api.judgement.safety import RULES, judge, overall
-from api.knowledge.slow_brokers import SlowBroker
+from api.knowledge.slowness import SlowBroker
 from api.knowledge.views import read_views
 from api.knowledge.writing import Written
 from api.state import Knowledge

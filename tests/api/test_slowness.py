@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from api import create_app
-from api.knowledge.slow_brokers import LEAST, REQUESTS, WINDOW_S, Requests, SlowBroker, slow_among
+from api.knowledge.slowness import LEAST, REQUESTS, WINDOW_S, Requests, SlowBroker, slow_among
 from canary.anomalies.online.meters import Histogram, observe
 from canary.metrics import Measurement
 from tests.api.serving import Client, ProbeLogFake, settings, view
