@@ -99,7 +99,7 @@ def _found(knowledge: Knowledge | None, settings: ApiSettings, served: Iterable[
     values["canary_api_cluster_store_up"] = {(cluster,): up for cluster in served}
     writes = knowledge.writes.takes if knowledge else False
     if writes is not None:
-        values["canary_api_store_writable"] = {(): float(writes)}
+        values["canary_api_store_writable"] = {(cluster,): float(writes) for cluster in served}
     values["canary_build_info"] = {(_VERSION,): 1.0}
     if settings.address is not None:
         values["canary_api_info"] = {(settings.address,): 1.0}

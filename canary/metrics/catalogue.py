@@ -391,7 +391,10 @@ METRICS: dict[str, Metric] = {
             "canary_api_cluster_store_up",
             "1 while an API that serves the cluster reaches its store, 0 while it does not; missing without an API.",
         ),
-        _served("canary_api_store_writable", "1 while the store takes writes of the API.", ()),
+        _served(
+            "canary_api_store_writable",
+            "1 while the store of the cluster takes writes of an API; missing while that is not known.",
+        ),
         _served("canary_build_info", "Version of the canary.", ("version",)),
     )
 }

@@ -11,8 +11,7 @@ from dashboards.rules.thresholds import COVERED
 
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
-_SHOWN = "max by (cluster) (" + HEARTBEAT + " and on (instance, pod) (canary_api_store_writable == {}))"
-UNWRITTEN = f"({_SHOWN.format(0)} unless on (cluster) {_SHOWN.format(1)})"
+UNWRITTEN = f"(max by (cluster) ({gauge('canary_api_store_writable')}) == 0)"
 """Clusters whose store takes writes of no API that shows them: then the silence of a runner says nothing of it."""
 SERVED = "canary_api_cluster_store_up"
 """Of each cluster that an API serves there is a series, with or without the store: where it is absent, all is."""

@@ -49,7 +49,7 @@ def written(client: Client) -> float | None:
     """What /metrics says of writes; None: nothing."""
     samples = scrape(client)
     assert samples["canary_api_store_up", ()] == 1
-    return samples.get(("canary_api_store_writable", ()))
+    return samples.get(("canary_api_store_writable", (("cluster", "prod"),)))
 
 
 @pytest.fixture

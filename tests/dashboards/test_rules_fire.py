@@ -513,18 +513,18 @@ def test_a_store_that_is_told_late_is_said_and_a_dead_runner_is_not_that(tmp_pat
 
 def test_a_store_that_takes_no_write_is_said_as_long_as_it_is_so_and_no_dead_runner(tmp_path: Path) -> None:
     """Another installation's store changes nothing; a replica that can write to the same one shows the runner dead."""
-    unwritable = both("canary_api_store_writable", "", "1x20 0x200")
+    unwritable = both("canary_api_store_writable", 'cluster="prod"', "1x20 0x200")
     silent = beating(20) | unwritable
     other = {name.replace("8080", "9090").replace("prod", "other"): one for name, one in beating(20).items()}
-    other |= {'canary_api_store_writable{instance="a:9090", pod="a"}': "1x220"}
+    other |= {'canary_api_store_writable{instance="a:9090", pod="a", cluster="other"}': "1x220"}
     for alert, cluster in (("CanaryStoreBehind", "prod"), ("CanaryRunnerDown", "other")):
         times = {"5m": False, "8m": True, "20m": True, "50m": True}
         firing(alert, silent | other, times, tmp_path, where=f', cluster="{cluster}"')
         firing(alert, silent | other, dict.fromkeys(times, False), tmp_path, where=f', cluster!="{cluster}"')
     firing("CanaryStoreDown", silent | other, {"5m": False, "8m": True, "50m": True}, tmp_path)
     firing("CanaryStoreDown", beating(220) | unwritable, {"8m": False, "50m": False}, tmp_path)
-    one_of_two = beating(20) | {'canary_api_store_writable{instance="a:8080", pod="a", job="canary"}': "0x220"}
-    one_of_two |= {'canary_api_store_writable{instance="b:8080", pod="b", job="canary"}': "1x220"}
+    one_of_two = beating(20) | {'canary_api_store_writable{instance="a:8080", pod="a", cluster="prod"}': "0x220"}
+    one_of_two |= {'canary_api_store_writable{instance="b:8080", pod="b", cluster="prod"}': "1x220"}
     firing("CanaryRunnerDown", one_of_two, {"5m": False, "8m": True, "50m": True}, tmp_path)
     firing("CanaryStoreBehind", one_of_two, {"8m": False, "50m": False}, tmp_path)
 

@@ -92,7 +92,7 @@ def test_circles_are_those_of_the_recorded_history(
         for number, (night, history) in enumerate(map(interleaved, cases("nights of transactions", 20)))
     ]
     assert any(found)
-    assert not all(found)
+    assert not all(found) or len(found) < 10, "a tenth or so has none"
 
 
 def circles_of(night: oracle.Night, history: bytes, root: Path) -> int:

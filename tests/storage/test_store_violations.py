@@ -142,7 +142,7 @@ def stored(store: Store) -> Incident:
 
 def offline(at_ns: int = T0) -> Violation:
     changes: dict[str, Any] = {"identity": None, "mode": None, "summary": "no leader"}
-    return lost(0, at_ns, kind="offline-partition", **changes)
+    return lost(0, at_ns, kind="offline-partition", evidence={"since_ns": at_ns}, **changes)
 
 
 def test_the_worst_that_is_open_heads_an_incident_whatever_came_first(store: Store) -> None:

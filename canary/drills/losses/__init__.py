@@ -1,0 +1,1 @@
+"""Drills in which acknowledged records are lost."""
