@@ -33,6 +33,7 @@ class Anomaly:
             kept one. "unavailability": writes or reads wait. "": none of these.
         ends: It is a condition: it is reported while it holds, and ends by itself. Of `unclean-election` only what is
             suspected does, which has no offset.
+        wide: All of a cluster that hold at one time are one incident, for what they have in common is no partition.
         needs_idempotence: Only acks=all with idempotence rules it out: it is critical there, and a warning where acks=1
             has to expect it.
         finished: Its severity at the end of a recorded history; None: the usual one.
@@ -51,6 +52,7 @@ class Anomaly:
     allowed: str = ""
     shows: Literal["loss", "damage", "blindness", "unavailability", ""] = ""
     ends: bool = False
+    wide: bool = False
     needs_idempotence: bool = False
     finished: Severity | None = None
     allowed_with: Literal["always", "subscribe", "ww_deps"] | None = None

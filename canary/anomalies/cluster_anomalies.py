@@ -196,6 +196,21 @@ CLUSTER_ANOMALIES = (
         picture=(("acknowledged", "+a +b +c | +d"), ("the ledger", "a ~b ~c | d"), ("judged", "a ?b ?c | d")),
     ),
     Anomaly(
+        name="unwritable",
+        title="Partitions take no writes",
+        severities=("critical",),
+        scopes=("online",),
+        meaning="A probe partition that has a leader has acknowledged nothing that was sent to it for a minute.",
+        implies="Producers to the same leaders wait or fail; what they were not acknowledged may be written or not.",
+        do_first="See which broker leads these partitions, whether it answers its clients, and whether enough of its "
+        "replicas are in sync (min.insync.replicas). Do not elect uncleanly.",
+        source="strimzi-canary #219; ANOMALIES Part II",
+        ends=True,
+        wide=True,
+        shows="unavailability",
+        picture=(("probes sent", "a b !c !d"), ("acknowledged", "+a +b . .")),
+    ),
+    Anomaly(
         name="stalled",
         title="A consumer stands still",
         severities=("warning",),

@@ -28,6 +28,8 @@ DRILL: Final = "drill"
 """The kind of what is found in the drill topic while a drill of a live cluster runs."""
 REHEARSALS: Final = frozenset({ALERT_TEST, DRILL})
 """Kinds that try the alarm: nothing is wrong, and they count as no loss."""
+WIDE: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.wide)
+"""Kinds of which all violations of a cluster that hold at one time are one incident."""
 CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.ends)
 """Kinds that are reported while they hold, and end by themselves."""
 UNREMEMBERED: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.scopes == ("watch",))

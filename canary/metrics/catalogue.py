@@ -276,11 +276,7 @@ METRICS: dict[str, Metric] = {
             "1 while no alert fires for findings in the cluster (reason: shadow, or maintenance and shortly after).",
             ("cluster", "reason"),
         ),
-        _stored(
-            "canary_audit_check_findings",
-            "Findings of the configuration audit, by check.",
-            ("cluster", "check", "severity"),
-        ),
+        _stored("canary_audit_check_findings", "Findings of the audit, by check.", ("cluster", "check", "severity")),
         _stored(
             "canary_incident_begin_timestamp_seconds",
             "When that began which heads an incident that is not resolved; of a cluster's 100 worst ones.",

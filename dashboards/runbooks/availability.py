@@ -47,6 +47,7 @@ _DONE: Final = Step(
 
 UNWRITABLE: Final = Runbook(
     title="Writes are not acknowledged",
+    kinds=("unwritable",),
     alerts=(
         "CanaryNothingAcknowledged",
         "CanaryLeaderUnwritable",

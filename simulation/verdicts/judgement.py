@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from simulation.world.world import World
     from storage.store.values import StoredViolation
 
-ENDING = frozenset({"blind", "stalled", "offline-partition", "isr-of-one", "under-min-isr", "cluster-offline"})
+ENDING = frozenset(
+    {"blind", "stalled", "unwritable", "offline-partition", "isr-of-one", "under-min-isr", "cluster-offline"}
+)
 """Conditions that must have ended once all is well."""
 
 

@@ -244,6 +244,7 @@ JUSTIFIED: dict[str, Justified] = {
     "topic-recreated": Justified("the topic had the one id after the other", _recreated),
     "another-cluster": Justified("brokers told that id", _another),
     "blind": Justified("something was ill", _ill, ONLY_ILL),
+    "unwritable": Justified("something was ill", _ill, ONLY_ILL),
     "stalled": Justified("something was ill, or a transaction hangs", _stalled, ONLY_ILL),
     "committed-offset-regression": OF_RELAY,
     "memory-lost": Justified("ledger or store was damaged, wiped or put back before", _forgotten),

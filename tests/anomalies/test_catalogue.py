@@ -15,7 +15,7 @@ lost-write unseen duplicate inconsistent-offsets G1a precommitted-read fractured
 int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonotonic-send reorder G0 G1c corrupt phantom
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
-clock-skew blind memory-lost stalled group-stuck group-reset group-offsets-expired hanging-transaction
+clock-skew blind memory-lost unwritable stalled group-stuck group-reset group-offsets-expired hanging-transaction
 replica-divergence
 mirror-gap mirror-offset-skips mirror-copies
 record-lost record-changed

@@ -77,6 +77,7 @@ def test_a_locked_store_is_said_and_no_dead_runner_until_it_takes_writes(
         assert "runner lives" not in ready(client)
         assert written(client) == 0
         other.execute("ROLLBACK")
+    monkeypatch.setattr(writing, "WAIT_S", 60.0)  # or each look would begin a trial and not wait for it
     until(lambda: written(client) == 1, 30, "the store takes writes", step_s=1.0)
     until(lambda: "and the store takes writes: its runner does not run" in ready(client), 30, "the runner is silent")
 

@@ -7,14 +7,18 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 from canary.drills.catalogue import drills
+from canary.drills.rig.live import Live
+from storage.store.errors import UnwritableError
 from tests.drills.playing import found, played, result
 from tests.support.command import canary
+from tests.support.stores import opened
 from tests.support.waiting import BUSY
 
 if TYPE_CHECKING:
@@ -145,6 +149,17 @@ def test_a_live_cluster_is_not_touched_unless_all_is_as_it_must_be(
     assert ended.status in {1, 2}
     assert said in ended.err.replace("\n", " ")
     assert "Traceback" not in ended.err
+
+
+def test_a_store_that_takes_no_write_is_not_called_a_cluster_without_a_runner(tmp_path: Path) -> None:
+    with opened(f"sqlite:///{tmp_path}/store.db") as store:
+        with store._database.reading() as connection:
+            connection.exec_driver_sql("PRAGMA query_only=ON")
+            connection.commit()
+        cluster: Any = SimpleNamespace(name="far", drill_topic="durability-canary-drill")
+        live = Live(cluster=cluster, store=store, actor="a", page_s=None, stopping=threading.Event(), tell=print)
+        with pytest.raises(UnwritableError, match="takes no write"):
+            live.perform(drills()["duplicate"])
 
 
 def test_a_drill_that_harms_more_than_its_topic_wants_a_cluster_of_its_own(tmp_path: Path) -> None:

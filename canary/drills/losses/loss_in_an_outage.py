@@ -18,6 +18,7 @@ _STAGE = Stage(
     topics={PROBES: Topic(replicas=((1, 2, 3), (2, 3, 1)))},
     cluster={"watch": {"topics": [], "offline_after": "1s"}},
 )
+_OUTAGE = REPLICAS_MISSING | {"offline-partition", "blind", "stalled", "unwritable"}
 _STEPS = (
     UntilAcked(30),
     UntilAcked(30, partition=1),
@@ -42,11 +43,12 @@ DRILL = Drill(
         Said("lost-write", at="gone"),
         Said("truncation", at="gone", how="first", severity="critical"),
     ),
-    echoes=REPLICAS_MISSING | {"offline-partition", "inconsistent-offsets", "blind", "stalled", "unclean-election"},
+    echoes=REPLICAS_MISSING
+    | {"offline-partition", "inconsistent-offsets", "blind", "stalled", "unwritable", "unclean-election"},
     control=Control(
         why="With flush.messages=1 each record is on disk before it is acknowledged: the same outage loses nothing.",
         stage=_STAGE.with_topic_config(flush_messages="1"),
         steps=_STEPS,
-        may_say=REPLICAS_MISSING | {"offline-partition", "blind", "stalled"},
+        may_say=_OUTAGE,
     ),
 )

@@ -27,7 +27,7 @@ DRILL = Drill(
         NothingForgotten(),
     ),
     says=(Said("blind", within_s=60.0, severity="critical"),),
-    echoes=REPLICAS_MISSING | {"offline-partition", "stalled"},
+    echoes=REPLICAS_MISSING | {"offline-partition", "stalled", "unwritable"},
     control=Control(
         why="After 15 s the brokers go on: no longer than a change of controller takes.",
         steps=(UntilAcked(), Pause(_ALL), Pass(15), Resume(_ALL), UntilAcked(), NothingForgotten()),

@@ -87,6 +87,7 @@ class Live:
             raise UserError(f"cluster {name} has no drill topic; switch the mode on: modes: {{drill: {{}}}}")
         now = time.time_ns()
         if not any(view.cluster == name and now - view.at_ns < _FRESH_NS for view in self.store.views.all()):
+            self.store.leases.try_write()  # if the store takes no write, that is what is wrong, and it says so
             raise UserError(f"no runner judges cluster {name}; start one: canary run", _NOT_POSSIBLE)
         self.store.end_abandoned_drills(name, now)
         last = self.store.drills.last(name)

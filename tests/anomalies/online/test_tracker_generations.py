@@ -195,7 +195,7 @@ def test_generations_that_wrote_nothing_are_forgotten_and_the_snapshot_stays_sma
     assert len(topic.streams) <= 6
     assert (77, 1, 0) in topic.index  # it wrote something
     assert max(sizes) < 1.5 * min(sizes)
-    assert bench.found() == [("stalled", -1, -1)]
+    assert bench.found() == [("unwritable", -1, -1)]
 
 
 def test_when_probes_were_sent_is_forgotten_with_their_process_but_for_those_that_are_waited_for() -> None:

@@ -203,7 +203,8 @@ def test_an_outage_of_a_partition_is_one_violation_until_a_probe_is_acknowledged
     assert bench.says() == []
 
 
-def test_a_partition_in_which_producers_and_consumers_stand_is_one_violation_as_long_as_either_stands() -> None:
+def test_producers_that_stand_are_reported_though_a_consumer_that_stands_was_before() -> None:
+    """Refused writes wake somebody; that a consumer is stalled does not."""
     bench = Watched()
     bench.write(5)
     bench.poll()
@@ -212,12 +213,14 @@ def test_a_partition_in_which_producers_and_consumers_stand_is_one_violation_as_
     bench.deliver(RU, RU, 5, 7)
     bench.positions[RU] = 7
     outage(bench, 150)
-    assert [v.offset for v in bench.said] == [7], "nor does the last stable offset stand, of which nothing is known"
+    assert [(v.kind, v.severity, v.offset) for v in bench.said] == [
+        ("stalled", "warning", 7),
+        ("unwritable", "critical", None),
+    ], "nor does the last stable offset stand, of which nothing is known"
     bench.poll(RU)
     bench.rounds(1, stable=5)
     silence(bench, 1)
-    assert [v.offset for v in bench.violations.values()] == [7], "no probe is acknowledged yet"
-    assert len(bench.said) == 1
+    assert [v.kind for v in bench.violations.values()] == ["unwritable"], "no probe is acknowledged yet"
     bench.write()
     bench.poll()
     bench.rounds(2)
@@ -305,7 +308,7 @@ def test_two_producers_of_a_partition_that_wait_are_one_violation_and_of_a_topic
         f.Sent(bench.now_ns, TOPIC, 0, PRODUCER + 1, 1, 0, "plain"),
     )
     bench.rounds(65)
-    assert [(v.kind, v.offset) for v in bench.said] == [("stalled", None)]
+    assert [(v.kind, v.offset) for v in bench.said] == [("unwritable", None)]
     bench.sample += 1
     bench.fold(f.WatchAsked(bench.now_ns, bench.sample), f.TopicGone(bench.now_ns, bench.sample, TOPIC))
     bench.fold(f.Tick(bench.now_ns))
@@ -338,6 +341,16 @@ def test_a_consumer_stands_since_it_last_moved() -> None:
     (found,) = bench.violations.values()
     assert found.evidence["since_ns"] < moved_ns
     assert found.offset == 5
+
+
+def test_rounds_that_take_long_are_watched() -> None:
+    """While a broker answers nothing, on a machine that is busy."""
+    bench = Watched()
+    bench.write(5)
+    for _ in range(8):
+        bench.rounds(1)
+        bench.now_ns += 12 * 10**9
+    assert [v.kind for v in bench.said] == ["stalled"]
 
 
 def test_time_that_nobody_watched_is_no_time_that_something_stood() -> None:

@@ -2,7 +2,8 @@
 
 A consumer that polls nothing while its log grows, a last stable offset that does not move, probes without an
 acknowledgement: none of these is a loss, and all of them look like health (jepsen-redpanda, "a jar of applesauce").
-Each is a condition ``stalled``, reported after LIMIT_NS with its age and what it waits for. So are ``blind`` (the
+Each is a condition, ``unwritable`` for producers and ``stalled`` for consumers, reported after LIMIT_NS with its age
+and what it waits for. So are ``blind`` (the
 cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
 
 A condition ends by a success at its place, or with its place (``_is_over``). That nothing waits is no success: probes
@@ -22,8 +23,12 @@ from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
 """Without progress for so long a reader, or a producer, is stalled."""
-_ROUND_NS = 3 * 10**9
-"""Time between two rounds counts at most so long as watched (a suspended machine, say)."""
+_ROUND_NS = 15 * 10**9
+"""A round takes no longer: 2 s while a broker answers nothing, and more on a machine that is busy. What is longer is no
+time that was watched (a suspended machine, say), and counts as _GAP_NS."""
+_GAP_NS = 3 * 10**9
+_SILENCE_NS = 3 * 10**9
+"""So long nobody answers before it is a silence of the cluster's timeline."""
 SKEW_NS = 10 * 10**9
 """Clocks that are further apart than that disagree."""
 _QUIET_NS = 90 * 10**9
@@ -105,7 +110,7 @@ def _end(scope: Scope, key: str) -> None:
     stall, (kind, *place) = scope.state.stalls.pop(key), key.split("/")
     if stall.said is None:
         return
-    others = _stalls_in(scope.state, place[0], int(place[1])) if kind in {_PRODUCER, _AT} else []
+    others = _readers_in(scope.state, place[0], int(place[1])) if kind == _AT else []
     heir = next((one for one in others if one.said is None and one.watched_ns >= LIMIT_NS), None)
     if heir is None:
         scope.found.ended.append(stall.said)
@@ -113,11 +118,11 @@ def _end(scope: Scope, key: str) -> None:
         heir.said = stall.said
 
 
-def _stalls_in(state: State, topic: str, partition: int) -> list[Stall]:
-    """Return what is known to stand of producers and consumers in a partition."""
+def _readers_in(state: State, topic: str, partition: int) -> list[Stall]:
+    """Return what is known to stand of consumers in a partition."""
     log = state.log(topic, partition)
     places = [] if log is None else [reader.position for reader in log.readers.values()]
-    keys = [f"{_PRODUCER}/{topic}/{partition}", *dict.fromkeys(f"{_AT}/{topic}/{partition}/{at}" for at in places)]
+    keys = dict.fromkeys(f"{_AT}/{topic}/{partition}/{at}" for at in places)
     return [state.stalls[key] for key in keys if key in state.stalls]
 
 
@@ -196,7 +201,11 @@ def _standing_at(topic: Topic, log: Log, offset: int) -> str:
 
 
 def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None:
-    """Count how long there is no progress; one partition is one violation, with the first reason found."""
+    """Count how long there is no progress; consumers of one partition are one violation, with the first reason found.
+
+    While its producers stand, that its consumers do is no news. Neither is a standstill of producers where the
+    partition has no leader, or nothing can be seen: that is reported by itself.
+    """
     state = scope.state
     since_ns = state.now_ns if one.since_ns is None else one.since_ns
     if one.reader is not None and since_ns < state.started[1]:
@@ -204,7 +213,8 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
     stall = state.stalls.setdefault(one.key, Stall(since_ns, state.now_ns))
     if one.since_ns is None and log.listed_ns < stall.last_ns:
         return  # the last stable offset may have moved: the partition has not answered since
-    stall.watched_ns += min(state.now_ns - stall.last_ns, _ROUND_NS)
+    passed_ns = state.now_ns - stall.last_ns
+    stall.watched_ns += passed_ns if passed_ns <= _ROUND_NS else _GAP_NS
     stall.last_ns = state.now_ns
     if one.reader is not None and one.reader not in stall.readers:
         stall.readers.append(one.reader)
@@ -212,16 +222,23 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
     long = stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS)
     if stall.said is not None or not long:
         return
-    others = [] if one.since_ns is None else _stalls_in(state, topic.name, log.partition)
+    if one.key.startswith(f"{_PRODUCER}/"):
+        if _BLIND not in state.stalls and log.leader is not None and log.leader >= 0:
+            place = f"{topic.name}-{log.partition}, "
+            _report(scope, stall, "unwritable", Where(topic, log.partition), place, one.why())
+        return
+    others = [] if one.since_ns is None else _readers_in(state, topic.name, log.partition)
+    producers = state.stalls.get(f"{_PRODUCER}/{topic.name}/{log.partition}")
+    if one.since_ns is not None and producers is not None:
+        others.append(producers)
     if all(other.said is None for other in others):
-        why = one.why()
-        stall.said = scope.report(
-            "stalled",
-            Where(topic, log.partition, one.offset),
-            f"for {(state.now_ns - stall.since_ns) / 1e9:.0f} s: {why}",
-            severity="warning",
-            evidence={"since_ns": stall.since_ns, "waits_for": why},
-        )
+        _report(scope, stall, "stalled", Where(topic, log.partition, one.offset), "", one.why())
+
+
+def _report(scope: Scope, stall: Stall, kind: str, where: Where, words: str, why: str) -> None:
+    age_s = (scope.state.now_ns - stall.since_ns) / 1e9
+    evidence = {"since_ns": stall.since_ns, "waits_for": why}
+    stall.said = scope.report(kind, where, f"{words}for {age_s:.0f} s: {why}", evidence=evidence)
 
 
 def runner_started(scope: Scope) -> None:
@@ -290,7 +307,7 @@ def answered(scope: Scope) -> None:
     to be.
     """
     state = scope.state
-    if state.silent_ns >= _ROUND_NS:
+    if state.silent_ns >= _SILENCE_NS:
         began_ns = state.looked_ns - state.silent_ns
         scope.found.changes.append(TopologyChange(began_ns, "cluster", "", 0, detail="silent"))
         scope.found.changes.append(TopologyChange(state.now_ns, "cluster", "", 0))

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from canary.anomalies.policy import CONDITIONS, rank
+from canary.anomalies.policy import CONDITIONS, WIDE, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import maintenance
@@ -227,8 +227,10 @@ class _Incidents:
 
     def join(self, violation: Violation, row: Row) -> str:
         """Add ``violation``, stored as ``row``, to the incident of its place and time; return the incident's id."""
-        where = f"*{violation.kind}" if violation.partition is None else str(violation.partition)
-        place = f"{self._cluster}\x1f{violation.topic}\x1f{violation.topic_id}\x1f{where}"
+        wide = {"topic": "", "topic_id": "", "partition": None} if violation.kind in WIDE else {}
+        at = {**row, **wide}
+        where = f"*{violation.kind}" if at["partition"] is None else str(at["partition"])
+        place = f"{self._cluster}\x1f{at['topic']}\x1f{at['topic_id']}\x1f{where}"
         for incident in self._at(place):
             if incident["first_ns"] - INCIDENT_WINDOW_NS <= violation.at_ns <= incident[
                 "last_ns"
@@ -245,7 +247,7 @@ class _Incidents:
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
-            **{name: row[name] for name in _INCIDENT_TOO},
+            **{name: at[name] for name in _INCIDENT_TOO},
             "place": place,
             "first_ns": violation.at_ns,
             "last_ns": violation.at_ns,
