@@ -37,9 +37,12 @@ def _unknown(prefix: str) -> str:
     return f"max by (cluster) ({gauge(f'{prefix}_unknown')}) > 0"
 
 
+_UNLOOKED = "no: it is about what is not looked at; the pages and /metrics say it"
+
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
+        notify=_UNLOOKED,
         expression=f"{_UNRECONCILED} > {_INTERVAL} + {NIGHT_S}",
         summary="{{ $labels.cluster }} was not reconciled last night",
         meaning="The last reconciliation that was due (schedule.reconcile) did not end well, or did not begin.",
@@ -48,9 +51,9 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileMissing",
+        notify=_UNLOOKED,
         class_="blindness",
         expression=f"{_UNRECONCILED} > 2 * {_INTERVAL} + {NIGHT_S}",
-        severity="critical",
         summary="{{ $labels.cluster }} was not reconciled for two nights",
         meaning="Two reconciliations in a row that were due (schedule.reconcile) did not end well, or did not begin. "
         "Records that expire before the next one are never compared with what was promised.",
@@ -59,6 +62,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileUnjudged",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_reconcile_unjudged')}) > 0",
         hold="10m",
         summary="Part of {{ $labels.cluster }} could not be reconciled",
@@ -69,6 +73,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestStale",
+        notify=_UNLOOKED,
         expression=_overdue("canary_digest"),
         summary="The digests of topics of {{ $labels.cluster }} are overdue",
         meaning="The digests that were due (clusters[].digests) were not made of all partitions. Records that are lost "
@@ -78,6 +83,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestUnknown",
+        notify=_UNLOOKED,
         expression=_unknown("canary_digest"),
         hold="10m",
         summary="Of topics of {{ $labels.cluster }} it is unknown what they hold",
@@ -89,6 +95,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReceiptsStale",
+        notify=_UNLOOKED,
         expression=_overdue("canary_receipts"),
         summary="The check of receipts of {{ $labels.cluster }} is overdue",
         meaning="The check of receipts that was due (clusters[].receipts) was not made, or not without anything "
@@ -98,6 +105,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReceiptsUnknown",
+        notify=_UNLOOKED,
         expression=_unknown("canary_receipts"),
         hold="10m",
         summary="Of receipts of {{ $labels.cluster }} it is unknown whether their records are there",
@@ -112,6 +120,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryScrubberBehind",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) (({_SCRUB_AGE} > {SCRUBBED_S}) or "
         f"(({_SCRUB_AGE} > 21600) and ({_SCRUB_MOVES} == 0)))",
         hold="1h",
@@ -126,6 +135,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryRandomReadsUnanswered",
+        notify=_UNLOOKED,
         expression=f"(sum by (cluster, topic) ({_random_reads('unanswered')}) >= 2) and "
         f"(sum by (cluster, topic) ({_random_reads('answered')}) == 0) and "
         f"{covered(_RANDOM_READS, 3)}",
@@ -143,6 +153,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryUnverifiedExpiry",
+        notify=_UNLOOKED,
         expression=f"sum by (cluster) ({increase('canary_unverified_expired_total', window='1h')}) > 0",
         summary="Probes of {{ $labels.cluster }} expired unread",
         meaning="Retention removed acknowledged probes before any consumer read them: whether they were kept until "
@@ -152,6 +163,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryBrokersWithoutProbe",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_brokers_without_probe')}) > 0",
         hold="30m",
         summary="Brokers of {{ $labels.cluster }} are not probed",
@@ -161,6 +173,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryGroupsUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_groups_unknown')}) > 0",
         hold="15m",
         summary="Groups of {{ $labels.cluster }} are not seen",
@@ -174,6 +187,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryTransactionsUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_transactions_unknown')}) > 0",
         hold="15m",
         summary="Hanging transactions of {{ $labels.cluster }} are not seen",
@@ -185,6 +199,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryEpochsUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_epochs_unknown')}) > 0",
         hold="15m",
         summary="Elections in topics of {{ $labels.cluster }} are not seen",
@@ -198,6 +213,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryQuorumUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_quorum_unknown')}) > 0",
         hold="15m",
         summary="The controllers of {{ $labels.cluster }} are not seen",
@@ -209,6 +225,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryControllerBehind",
+        notify=_UNLOOKED,
         expression=f"max by (cluster, node) ({gauge('canary_quorum_voter_behind_seconds')}) > 60",
         hold="10m",
         summary="Controller {{ $labels.node }} of {{ $labels.cluster }} does not keep up",
@@ -222,6 +239,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReplicasUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_replicas_unknown')}) > 0 "
         f"or sum by (cluster) ({_NOT_COMPARED}) > 0",
         hold="1h",
@@ -236,6 +254,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryAuditCritical",
+        notify=_UNLOOKED,
         expression=f"{_CRITICAL_FINDINGS} > 0",
         hold="10m",
         summary="{{ $labels.cluster }} is configured to lose data",

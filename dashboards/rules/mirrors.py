@@ -7,9 +7,12 @@ _LINK = "cluster, source, topic"
 _BEHIND = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_seconds')})"
 _OBJECTIVE = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_objective_seconds')})"
 
+_UNLOOKED = "no: it is about what is not looked at; the pages and /metrics say it"
+
 MIRRORS = (
     Rule(
         name="CanaryMirrorBehind",
+        notify=_UNLOOKED,
         expression=f"{_BEHIND} > on ({_LINK}) {_OBJECTIVE}",
         hold="3m",
         keep="5m",
@@ -25,6 +28,7 @@ MIRRORS = (
     ),
     Rule(
         name="CanaryMirrorUnknown",
+        notify=_UNLOOKED,
         expression=f"max by (cluster, source, topic) ({gauge('canary_mirror_unknown')}) > 0",
         hold="15m",
         summary="What the mirror of {{ $labels.topic }} from {{ $labels.source }} lacks is unknown",

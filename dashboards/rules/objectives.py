@@ -180,6 +180,8 @@ _ADVICE = (
     "If the objective asks for more than you need, change clusters[].objectives; null switches one off.",
 )
 
+_ALONE = "no: Prometheus alone keeps hours and days; an outage of a minute is an incident"
+
 
 def _burns(name: str, factor: float, windows: tuple[str, str], *, known: float = 0, **more: Any) -> Rule:
     """Return the alert that a budget goes ``factor`` times too fast; its value is the share of the budget spent.
@@ -201,16 +203,18 @@ def _burns(name: str, factor: float, windows: tuple[str, str], *, known: float =
         now=f"{spent}.",
         advice=_ADVICE,
         class_="unavailability",
+        notify=_ALONE,
         **more,
     )
 
 
 BUDGETS: Final = (
     _burns("CanaryBudgetBurnFast", FAST, ("1h", "5m"), severity="critical", keep="10m"),
-    _burns("CanaryBudgetBurnSlow", SLOW, ("6h", "30m"), known=COVERED, severity="critical", keep="30m"),
+    _burns("CanaryBudgetBurnSlow", SLOW, ("6h", "30m"), known=COVERED, keep="30m"),
     _burns("CanaryBudgetBurnSteady", STEADY, ("3d", "6h"), known=COVERED, keep="1h"),
     Rule(
         name="CanaryObjectiveMissed",
+        notify=_ALONE,
         expression=_worst(f"{SPENT}{{TOPIC}} >= 1"),
         keep="1h",
         summary=f"The objective {_WHERE} is missed",
@@ -223,6 +227,7 @@ BUDGETS: Final = (
     ),
     Rule(
         name="CanaryObjectiveUnknown",
+        notify=_ALONE,
         expression=f'({ERRORS}1d{{topic=""}} unless {ERRORS}1h) unless on (cluster) {PLANNED}',
         hold="5m",
         keep="10m",

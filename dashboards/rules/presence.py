@@ -20,6 +20,7 @@ _LOOK = (
 PRESENCE = (
     Rule(
         name="CanaryVanished",
+        notify="heartbeat",
         class_="blindness",
         expression=f"max by (cluster) ({one(f'max_over_time({SERVED}[{SEEN}])')}) unless on (cluster) {gauge(SERVED)}",
         hold="2m",
@@ -34,6 +35,7 @@ PRESENCE = (
     ),
     Rule(
         name="CanaryWatchdog",
+        notify="heartbeat",
         class_="rehearsal",
         expression="vector(1)",
         severity="none",

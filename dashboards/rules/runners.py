@@ -7,6 +7,7 @@ from dashboards.rules.thresholds import PENDING_ROWS, SILENT_S
 RUNNERS = (
     Rule(
         name="CanaryRunnerDown",
+        notify="heartbeat",
         class_="blindness",
         expression=f"({SILENCE} > {SILENT_S}) unless on (cluster) {UNWRITTEN}",
         hold="30s",
@@ -23,6 +24,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryRunnerMissing",
+        notify="no: the others of its cluster judge",
         class_="blindness",
         expression=f"(time() - {gauge(HEARTBEAT)} > 300 < 86400) unless on (cluster) ({SILENCE} > {SILENT_S})",
         hold="5m",
@@ -33,6 +35,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryShardMissing",
+        notify="heartbeat",
         class_="blindness",
         expression=f"(max by (cluster) ({gauge('canary_shards_missing')}) > 0) "
         f"unless on (cluster) ({SILENCE} > {SILENT_S})",
@@ -49,6 +52,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryLedgerPending",
+        notify="incident (`blind`), when nothing is judged any more",
         expression=f"{gauge('canary_ledger_pending_rows')} > {PENDING_ROWS}",
         hold="2m",
         keep="5m",
@@ -59,6 +63,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryPartFailing",
+        notify="incident (`blind`), where losses could go unnoticed",
         class_="blindness",
         expression=f"max by (cluster, part) ({gauge('canary_part_failing')}) > 0",
         hold="2m",
@@ -74,6 +79,7 @@ RUNNERS = (
     ),
     Rule(
         name="CanaryLedgerErrors",
+        notify="incident (`blind`), when it cannot be written",
         class_="blindness",
         expression=f"{increase('canary_ledger_errors_total', window='10m')} > 0",
         summary="The canary's disk of {{ $labels.cluster }} fails",

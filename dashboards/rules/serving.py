@@ -41,6 +41,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryDrillOverdue",
+        notify="no: it is about the way through Alertmanager",
         expression=f"{age('canary_drill_last_success_timestamp_seconds')} > {PROVEN_S}",
         hold="1h",
         summary="The alarm of {{ $labels.cluster }} was not proven for 8 days",
@@ -56,6 +57,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryApiDown",
+        notify="heartbeat",
         class_="blindness",
         expression=f"absent_over_time(canary_api_store_up[{SEEN}])",
         hold="2m",
@@ -69,6 +71,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryStoreDown",
+        notify="heartbeat",
         class_="blindness",
         expression=f"max by (cluster) ({gauge(SERVED)}) == 0 or ({SILENCE} > {SILENT_S} and on (cluster) {UNWRITTEN})",
         hold="1m",
@@ -82,9 +85,11 @@ SERVING = (
     ),
     Rule(
         name="CanaryNotificationsWaiting",
+        notify="heartbeat",
         class_="blindness",
         expression=f"max by (receiver) ({_UNTOLD}) > {UNTOLD_S:g} or max by (receiver) ({_GIVEN_UP}) > 0",
         hold="2m",
+        severity="critical",
         summary="{{ $labels.receiver }} is not told of incidents",
         meaning="Notifications of incidents have not been taken by their receiver for minutes, or were given up after "
         "a day, or no process of the API looks for new ones. Alerts of Prometheus are not affected.",
@@ -100,6 +105,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryStoreBehind",
+        notify="heartbeat, when the store is away",
         class_="blindness",
         expression=f"({_DELAY} > {DELAYED_S} <= {SILENT_S}) or ({_DELAY} > {DELAYED_S} and on (cluster) {UNWRITTEN})",
         hold="2m",
@@ -117,6 +123,7 @@ SERVING = (
     ),
     Rule(
         name="CanaryCertificateExpiring",
+        notify="no: when it has expired, `blind` or the heartbeat tells",
         expression=f"(({_EXPIRY} or {_API_EXPIRY}) - time()) < {EXPIRES_S}",
         hold="1h",
         summary="A certificate of the canary expires{{ with $labels.cluster }} ({{ . }}){{ end }}",

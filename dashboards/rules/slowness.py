@@ -60,9 +60,12 @@ _SILENT_COORDINATORS = _either({of: _silent(of) for of in _COMMITS})
 _DONE = f"sum by (cluster) ({rate('canary_probes_acked_total', window=_WINDOW)})"
 _NEIGHBOURS = "Compare it with its neighbours: disks (latency, fill), CPU, network errors, garbage collection pauses."
 
+_TREND = "no: it is a trend, which Prometheus alone keeps"
+
 SLOWNESS = (
     Rule(
         name="CanaryLeaderSlow",
+        notify=_TREND,
         expression=f"({_SLOW_BROKERS} or ({_few(_LEADERS)}) unless on (cluster) ({_SLOW_BROKERS})) {_UNPLANNED}",
         hold=_HOLD,
         summary="Broker {{ $labels.leader }} of {{ $labels.cluster }} is slow",
@@ -80,6 +83,7 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryClusterSlow",
+        notify=_TREND,
         expression=f"(({_ALL_SLOW}) unless on (cluster) ({_SLOW_BROKERS})) {_UNPLANNED}",
         hold=_HOLD,
         summary="{{ $labels.cluster }} is slow",
@@ -95,6 +99,7 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryCoordinatorSlow",
+        notify=_TREND,
         expression=f"({_SLOW_COORDINATORS}) unless on (cluster) ({_ALL_SLOW}) {_UNPLANNED}",
         hold=_HOLD,
         summary="Coordinator {{ $labels.coordinator }} of {{ $labels.cluster }} is slow",
@@ -111,6 +116,7 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryCoordinatorUnavailable",
+        notify="incident (`unwritable`, of transactional modes)",
         class_="unavailability",
         expression=f"({_SILENT_COORDINATORS}) and on (cluster) ({_DONE} > 0) {_UNPLANNED}",
         hold=_HOLD,
@@ -129,6 +135,7 @@ SLOWNESS = (
     ),
     Rule(
         name="CanaryBrokerUnreachable",
+        notify="incident (`unwritable`), if it leads probe partitions",
         expression=f"(min by (cluster, broker) ({_REACHED}) == 0 and on (cluster) max by (cluster) ({_REACHED}) == 1) "
         f"{_UNPLANNED}",
         hold="2m",

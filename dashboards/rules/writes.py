@@ -28,6 +28,7 @@ _UNLESS = f"unless on (cluster) ({_BLIND}) unless on (cluster) {PLANNED}"
 WRITES = (
     Rule(
         name="CanaryNothingAcknowledged",
+        notify="incident (`unwritable`, `blind` or `offline-partition`)",
         class_="unavailability",
         expression=f"(sum by (cluster) ({rate('canary_probes_acked_total', window='5m')}) == 0)"
         f" and on (cluster) ({SILENCE} < 60) unless on (cluster) {PLANNED}",
@@ -45,6 +46,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryRackUnwritable",
+        notify="incident (`unwritable`)",
         class_="unavailability",
         expression=f"(min by (cluster, rack) ({_OF_RACK}) > {UNWRITABLE_S} "
         f"and count by (cluster, rack) ({_OF_RACK}) > 1) {_UNLESS}",
@@ -63,6 +65,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryLeaderUnwritable",
+        notify="incident (`unwritable`)",
         class_="unavailability",
         expression=f"({_LEADER}) {_UNLESS}",
         hold=_HOLD,
@@ -79,6 +82,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryPartitionUnwritable",
+        notify="incident (`unwritable`)",
         class_="unavailability",
         expression=f"(max by (cluster, topic, partition, leader) ({gauge(_WAITING)}) > {UNWRITABLE_S}) "
         f"unless on (cluster, leader) ({_LEADER}) {_UNLESS}",
@@ -97,6 +101,7 @@ WRITES = (
     ),
     Rule(
         name="CanaryUnseenGrowing",
+        notify="incident (`stalled`)",
         expression=f"max by (cluster, topic, partition, consumer) ({gauge('canary_unseen_oldest_seconds')}) "
         f"> {UNSEEN_S}",
         hold="2m",

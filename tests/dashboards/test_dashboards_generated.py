@@ -17,9 +17,12 @@ from dashboards.__main__ import GENERATED, ROOT, made
 from dashboards.boards.board import TAG
 from dashboards.boards.catalogue import boards
 from dashboards.reference.alerts import rules_yaml
+from dashboards.reference.conditions import conditions
 from dashboards.reference.drawings import drawing
 from dashboards.rules import GROUPS, RECORDINGS, alert_name
 from dashboards.rules import thresholds as alarms
+from dashboards.rules.anomalies import rings
+from dashboards.runbooks import runbook_of
 from tests.api.serving import BrokenStore, settings
 from tests.support.grafana import panels as of_board
 
@@ -281,3 +284,21 @@ def test_every_anomaly_has_a_picture_that_tells_its_name() -> None:
         width = int(picture.attrib["width"])
         for cell in picture.iter("{http://www.w3.org/2000/svg}rect"):
             assert int(cell.attrib["x"]) + int(cell.attrib["width"]) <= width
+
+
+def test_everything_that_is_told_reaches_both_ways_or_says_why_not() -> None:
+    """Each rule is about a kind, of whose incidents receivers are told, or says how they learn of it, or why not."""
+    page = conditions()
+    for rule in (rule for rules in GROUPS.values() for rule in rules):
+        assert bool(rule.kind) != bool(rule.notify), rule.name
+        assert rule.kind or re.match(r"incident \(`|heartbeat|no: ", rule.notify), rule.name
+        assert all(kind in CATALOGUE for kind in re.findall(r"`([a-z-]+)`", rule.notify)), rule.name
+        assert rule.severity != "critical" or not rule.notify.startswith("no: ") or rule.name in ALONE, rule.name
+        assert f"[{rule.name}](runbooks/{rule.name}.md)" in page
+        assert runbook_of(rule.name, rule.kind).sections(rule.name, rule.kind), rule.name
+    for kind, entry in CATALOGUE.items():
+        assert rings(entry) or f"`{kind}` (" in page.partition("## Without an alert")[2], kind
+
+
+ALONE = {"CanaryBudgetBurnFast"}
+"""What wakes somebody by Prometheus alone."""
