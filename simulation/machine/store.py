@@ -10,7 +10,7 @@ import functools
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class MemoryDatabase(Database):
             yield self._connection
 
     @contextmanager
-    def writing(self, *, serial: str | None = None) -> Iterator[Connection]:  # noqa: ARG002  # there is one writer
+    def writing(self, *, serial: str | Collection[str] = ()) -> Iterator[Connection]:  # noqa: ARG002  # there is one writer
         """Give a connection whose transaction is committed at the end."""
         with self._translated(), self._connection.begin():
             self.raw.execute("BEGIN")
@@ -102,7 +102,7 @@ class LyingDatabase(MemoryDatabase):
         lying.answer()
 
     @contextmanager
-    def writing(self, *, serial: str | None = None) -> Iterator[Connection]:
+    def writing(self, *, serial: str | Collection[str] = ()) -> Iterator[Connection]:
         """Give a connection whose transaction is committed at the end, or not, or without an answer."""
         lying = self._lying
         lying.ask()

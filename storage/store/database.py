@@ -10,7 +10,7 @@ statement have time limits, so that a dead database delays a caller for seconds 
 import copy
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,19 +73,18 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self, *, serial: str | None = None) -> Iterator[Connection]:
+    def writing(self, *, serial: str | Collection[str] = ()) -> Iterator[Connection]:
         """Run the body in a transaction that is committed at its end and rolled back on an exception.
 
-        Those with the same word ``serial`` run one after the other, across processes.
+        Those with the same word ``serial``, or one of several, run one after the other, across processes.
 
         Raises:
             StoreError: the database cannot be reached or refuses.
         """
         with self._translated(), self._writing.begin() as connection:
-            if serial is not None and not self.is_sqlite:  # SQLite has one writer anyway
-                connection.execute(
-                    text("SELECT pg_advisory_xact_lock(hashtextextended(:word, 7363))"), {"word": serial}
-                )
+            words = [] if self.is_sqlite else [serial] if isinstance(serial, str) else sorted(serial)
+            for word in words:  # SQLite has one writer anyway
+                connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:word, 7363))"), {"word": word})
             yield connection
 
     def close(self) -> None:

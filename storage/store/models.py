@@ -150,6 +150,7 @@ INCIDENTS: Final = _table(
     Column("lead_ns", BigInteger, nullable=False),
     Column("head_id", String(32), nullable=False, server_default=""),
     Column("head_ns", BigInteger, nullable=False, server_default="0"),
+    Column("openings", BigInteger, nullable=False, server_default="1"),
     Index(None, "place", "last_ns"),
     Index(None, "first_ns", "id"),
 )

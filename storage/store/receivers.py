@@ -15,10 +15,10 @@ UNTOLD_S: Final = 300.0
 class Notification:
     """What a receiver is told of an incident: its ``number``-th ``change``, with the ``incident`` as it was then.
 
-    ``id`` is the same however often it is sent. ``rank``: how bad it was (`policy.rank`). ``alerts``: the severities
-    and classes of which the receiver was told since it was opened, like "critical data", this one the last; both None:
-    an older version wrote it. ``due_ns``: it is not sent before. ``ended_ns``: when it was delivered,
-    or given up. ``error``: why it could not be sent last.
+    ``id`` is the same however often it is sent. ``rank``: how bad it was (`policy.rank`); ``openings``: of the incident
+    then. ``alerts``: the severities and classes of which the receiver was told since it was opened, like "critical
+    data", this one the last. All three None: an older version wrote it. ``due_ns``: it is not sent before.
+    ``ended_ns``: when it was delivered, or given up. ``error``: why it could not be sent last.
     """
 
     id: str
@@ -29,6 +29,7 @@ class Notification:
     change: Change
     severity: str
     rank: int | None
+    openings: int | None
     alerts: Sequence[str] | None
     incident: Mapping[str, Any]
     at_ns: int

@@ -131,7 +131,7 @@ class Incident:
     """Violations of one place and time; ``lead_id``: the first cause.
 
     ``head_id``: the worst that is not resolved (`repositories.findings.heads`); ``kind``, ``severity``, ``summary`` and
-    ``head_ns`` (when it was first seen) are its own.
+    ``head_ns`` (when it was first seen) are its own. ``openings``: how often it was opened, also while acknowledged.
     """
 
     id: str
@@ -150,6 +150,7 @@ class Incident:
     note: str | None
     first_ns: int
     last_ns: int
+    openings: int = 1
 
     @property
     def class_(self) -> Class:

@@ -47,7 +47,7 @@ INCIDENT = {
 
 def notification(change: Any = "opened", alerts: Sequence[str] = (), **of_incident: Any) -> Notification:
     incident = INCIDENT | of_incident
-    place = "id-1", "r", ID, 1, "prod-eu", change, str(incident["severity"]), 1, alerts, incident
+    place = "id-1", "r", ID, 1, "prod-eu", change, str(incident["severity"]), 1, 1, alerts, incident
     return Notification(*place, AT_NS + 2 * 10**9, "waiting", 0, AT_NS, None, None)
 
 

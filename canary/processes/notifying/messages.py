@@ -38,7 +38,7 @@ class Told:
     def incident(self) -> Incident:
         """The incident as it was then; another version may have written it, with other fields."""
         known = self.notification.incident
-        before_heads = {"head_id": known.get("lead_id"), "head_ns": known.get("first_ns")}
+        before_heads = {"head_id": known.get("lead_id"), "head_ns": known.get("first_ns"), "openings": 1}
         own: dict[str, Any] = {one.name: (before_heads | dict(known)).get(one.name) for one in fields(Incident)}
         return Incident(**own)
 

@@ -23,6 +23,7 @@ from storage.store.models import (
     VIOLATION_TOTALS,
     VIOLATIONS,
 )
+from storage.store.repositories.findings import heads
 from storage.store.repositories.leases import runner_lease, scheduler_lease
 from storage.store.repositories.violations import loss
 from storage.store.values import Purged
@@ -54,7 +55,7 @@ class Retention(Repository):
         as forgotten: seen again they are neither new nor counted twice. A condition that holds again is new. An
         incident is deleted after its last violation.
         """
-        with self._database.writing(serial=f"violations {cluster}") as connection:
+        with self._database.writing(serial=heads.serial_of(cluster)) as connection:
             violations = _purge_violations(connection, cluster, before_ns, most)
             incidents = _delete(
                 connection,
@@ -89,7 +90,7 @@ class Retention(Repository):
         Raises:
             StillProbedError: a live runner probes it.
         """
-        with self._database.writing(serial=f"violations {cluster}") as connection:
+        with self._database.writing(serial=heads.serial_of(cluster)) as connection:
             views = connection.execute(select(VIEWS.c.runner, VIEWS.c.at_ns).where(VIEWS.c.cluster == cluster)).all()
             leases = [runner_lease(cluster, view.runner) for view in views if at_ns - view.at_ns < LIVE_NS]
             held = select(LEASES.c.name).where(LEASES.c.name.in_(leases), LEASES.c.released.is_(False))

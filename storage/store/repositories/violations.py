@@ -30,7 +30,7 @@ class Violations(Repository):
         """
         if not found:
             return 0
-        with self._database.writing(serial=f"violations {cluster}") as connection:
+        with self._database.writing(serial=heads.serial_of(cluster)) as connection:
             return recording.record(connection, cluster, found)
 
     def end(self, ids: Sequence[str], at_ns: int) -> int:
@@ -40,8 +40,7 @@ class Violations(Repository):
         """
         ended = 0
         reason = case((VIOLATIONS.c.reason == "lost", "lost"), else_="ended")
-        still_open = select(VIOLATIONS.c.incident_id).where(VIOLATIONS.c.state != "resolved")
-        with self._database.writing() as connection:
+        with self._database.writing(serial=heads.clusters_of(self._database, VIOLATIONS.c.id, ids)) as connection:
             for chunk in chunks(ids):
                 these = VIOLATIONS.c.id.in_(chunk)
                 connection.execute(
@@ -52,15 +51,6 @@ class Violations(Repository):
                     .where(these, VIOLATIONS.c.state != "resolved")
                     .values(state="resolved", reason=reason, closed_ns=at_ns)
                 ).rowcount
-                connection.execute(
-                    update(INCIDENTS)
-                    .where(
-                        INCIDENTS.c.state != "resolved",
-                        INCIDENTS.c.id.in_(select(VIOLATIONS.c.incident_id).where(these)),
-                        INCIDENTS.c.id.not_in(still_open),
-                    )
-                    .values(state="resolved", reason="ended")
-                )
                 heads.follow(connection, connection.scalars(select(VIOLATIONS.c.incident_id).where(these)))
         return ended
 
@@ -100,14 +90,16 @@ class Violations(Repository):
     def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
         """Acknowledge an open violation (a resolved one stays resolved), with a note. None if there is none."""
         this = VIOLATIONS.c.id == violation_id
-        with self._database.writing() as connection:
+        serial = heads.clusters_of(self._database, VIOLATIONS.c.id, [violation_id])
+        with self._database.writing(serial=serial) as connection:
             acknowledge_where(connection, this, note)
             return one_of(connection, select(VIOLATIONS).where(this), _whole)
 
     def reopen(self, violation_id: str, note: str | None = None) -> int:
         """Open a violation and its incident again; 0: there is none that a person resolved, or its condition ended."""
         this = VIOLATIONS.c.id == violation_id
-        with self._database.writing() as connection:
+        serial = heads.clusters_of(self._database, VIOLATIONS.c.id, [violation_id])
+        with self._database.writing(serial=serial) as connection:
             incident_id = connection.scalars(select(VIOLATIONS.c.incident_id).where(this)).one_or_none()
             return 0 if incident_id is None else reopen_where(connection, incident_id, this, note)
 

@@ -23,6 +23,8 @@ def upgrade() -> None:
     """
     op.add_column("incidents", sa.Column("head_id", sa.String(length=32), nullable=False, server_default=""))
     op.add_column("incidents", sa.Column("head_ns", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("incidents", sa.Column("openings", sa.BigInteger(), nullable=False, server_default="1"))
+    op.add_column("notifications", sa.Column("openings", sa.BigInteger(), nullable=True))
     op.add_column("notifications", sa.Column("rank", sa.BigInteger(), nullable=True))
     op.add_column("notifications", sa.Column("alerts", sa.JSON(), nullable=True))
     columns: list[sa.ColumnClause[Any]] = [
@@ -48,5 +50,7 @@ def downgrade() -> None:
     """Drop them; titles stay as they are."""
     op.drop_column("notifications", "alerts")
     op.drop_column("notifications", "rank")
+    op.drop_column("notifications", "openings")
+    op.drop_column("incidents", "openings")
     op.drop_column("incidents", "head_ns")
     op.drop_column("incidents", "head_id")

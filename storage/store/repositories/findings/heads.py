@@ -1,25 +1,34 @@
-"""The head of an incident: its worst violation that is not resolved, which titles it, and which people are told of.
+"""What an incident is by its violations: its state, and its head, which titles it and which people are told of.
 
-What led to an incident is another thing (``lead_id``: the first violation, for cause and exposure). Example: brokers
-are killed, partitions have no leader, and one comes back with a cut log. The offline partition leads; the lost write
-heads.
+The head is the worst violation that is not resolved. What led to an incident is another thing (``lead_id``: the first
+violation, for cause and exposure). Example: brokers are killed, partitions have no leader, and one comes back with a
+cut log. The offline partition leads; the lost write heads.
 
-Of violations that are alike the first one heads. What was found in a planned window heads only where nothing else is
-unresolved; a resolved violation only where all are.
+Of violations that are alike the first one heads. What happened in a planned window heads only where nothing else is
+unresolved; a resolved violation only where all are. An incident is open while one of its violations is, and resolved
+when all are. Whoever changes violations lets `follow` say so, one after the other for each cluster (``serial_of``).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, get_args
 
-from sqlalchemy import ColumnElement, Connection, Table, case, func, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, not_, or_, select, update
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import REHEARSALS, rank
+from storage.store.database import Database
 from storage.store.models import INCIDENTS, VIOLATIONS
 from storage.store.rows import chunks
+from storage.store.values import WINDOW
 
 _GROUP = ("incident_id", "kind", "severity", "state", "reason")
+_BY_WINDOW = and_(
+    VIOLATIONS.c.state == "acknowledged",
+    or_(VIOLATIONS.c.reason == "planned", func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW, autoescape=True)),
+).label("by_window")
+_REASONS = ("lost", "false", "planned", "ended")
+"""Of an incident whose violations are resolved for several reasons the first of these."""
 
 
 class Weight(NamedTuple):
@@ -34,8 +43,27 @@ class Weight(NamedTuple):
 
 def weight(row: Any) -> Weight:
     """Return the weight of a violation's row."""
-    unresolved = 0 if row["state"] == "resolved" else 1 if row["reason"] == "planned" else 2
+    unresolved = 0 if row["state"] == "resolved" else 1 if is_by_window(row) else 2
     return Weight(unresolved, rank(row["kind"], row["severity"]), -row["first_seen_ns"])
+
+
+def is_by_window(row: Any) -> bool:
+    """Return whether a planned window acknowledged a row, and no person: also one that was lost at another time."""
+    by_window = row["reason"] == "planned" or (row["note"] or "").startswith(WINDOW)
+    return bool(row["state"] == "acknowledged" and by_window)
+
+
+def serial_of(cluster: str) -> str:
+    """Return the word of Database.writing for whatever changes violations or incidents of a cluster."""
+    return f"violations {cluster}"
+
+
+def clusters_of(database: Database, column: ColumnElement[str], ids: Collection[str]) -> list[str]:
+    """Return the words for whatever changes some rows, by a column of ids."""
+    table: Any = column.table
+    query = select(table.c.cluster).where(column.in_(sorted(ids))).distinct()
+    with database.reading() as connection:
+        return [serial_of(one) for one in connection.scalars(query)]
 
 
 def of_incident(row: Any) -> Weight:
@@ -61,24 +89,43 @@ def rank_of(table: Table) -> ColumnElement[int]:
 
 
 def follow(connection: Connection, incident_ids: Iterable[str]) -> None:
-    """Let the violations of some incidents say again which of them heads it."""
+    """Let the violations of some incidents say again what these are."""
     for chunk in chunks(sorted(set(incident_ids))):
-        for incident_id, group in _worst(connection, chunk).items():
-            alike = [VIOLATIONS.c[name].is_not_distinct_from(group[name]) for name in _GROUP]
-            known = [VIOLATIONS.c[name] for name in ("id", "kind", "severity", "summary", "first_seen_ns")]
-            first = select(*known).where(*alike).order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id).limit(1)
-            found = head(connection.execute(first).mappings().one())
-            connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(found))
+        for incident_id, groups in _grouped(connection, chunk).items():
+            worst = max(groups, key=weight)
+            same = [VIOLATIONS.c[name] == worst[name] for name in _GROUP if name != "reason"]
+            like = [*same, VIOLATIONS.c.reason.is_not_distinct_from(worst["reason"])]
+            known = [VIOLATIONS.c[name] for name in ("id", "kind", "severity", "summary", "first_seen_ns", "note")]
+            first = select(*known).where(*like, _is_noted(worst)).order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id)
+            row = connection.execute(first.limit(1)).mappings().one()
+            is_noted = func.coalesce(INCIDENTS.c.note, "").startswith(WINDOW, autoescape=True)
+            note = row["note"] if is_by_window(worst) else case((is_noted, None), else_=INCIDENTS.c.note)
+            now = {**head(row), **_state(groups), "note": note}
+            connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(now))
 
 
-def _worst(connection: Connection, incident_ids: Collection[str]) -> dict[str, Any]:
-    """Return, by incident, the group of violations that are alike, and weigh most."""
-    columns = [VIOLATIONS.c[name] for name in _GROUP]
+def _is_noted(group: Any) -> ColumnElement[bool]:
+    return _BY_WINDOW.element if group["by_window"] else not_(_BY_WINDOW.element)
+
+
+def _state(groups: Sequence[Any]) -> dict[str, str | None]:
+    """Return state and reason of an incident with these groups of violations."""
+    states = {one["state"] for one in groups}
+    if "open" in states:
+        return {"state": "open", "reason": None}
+    if "acknowledged" in states:
+        planned = all(is_by_window(one) for one in groups if one["state"] == "acknowledged")
+        return {"state": "acknowledged", "reason": "planned" if planned else None}
+    reasons = {one["reason"] for one in groups}
+    return {"state": "resolved", "reason": next((one for one in _REASONS if one in reasons), None)}
+
+
+def _grouped(connection: Connection, incident_ids: Collection[str]) -> dict[str, list[Any]]:
+    """Return the violations of incidents in groups that are alike, by incident."""
+    columns = [*(VIOLATIONS.c[name] for name in _GROUP), _BY_WINDOW]
     first = func.min(VIOLATIONS.c.first_seen_ns).label("first_seen_ns")
     query = select(*columns, first).where(VIOLATIONS.c.incident_id.in_(incident_ids)).group_by(*columns)
-    worst: dict[str, Any] = {}
+    groups: dict[str, list[Any]] = {}
     for row in connection.execute(query).mappings():
-        known = worst.get(row["incident_id"])
-        if known is None or weight(row) > weight(known):
-            worst[row["incident_id"]] = row
-    return worst
+        groups.setdefault(row["incident_id"], []).append({**row, "note": WINDOW if row["by_window"] else None})
+    return groups

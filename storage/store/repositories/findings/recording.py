@@ -20,7 +20,7 @@ of its row, is another event: it counts, and the row is open again.
 from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, case, insert, or_, select, update
 
 from canary.anomalies.policy import CONDITIONS, WIDE, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
@@ -62,7 +62,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
             row = rows[row_id]
             state = row["state"]
             raised = _see_again(row, violation, window, whole=count == row["record_count"])
-            if row["state"] != state:
+            if row["state"] == "open" != state:
                 incidents.again.append(row)
             if raised:
                 found[row["kind"], row["severity"]] += row["record_count"]
@@ -172,7 +172,8 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
     if is_another or _holds_anew(row, violation) or _outlasts(row, violation, window):
         milder = min(row["severity"], violation.severity, key=lambda severity: rank(row["kind"], severity))
         now = {"summary": _storable(violation.sentence), "evidence": evidence, "severity": milder}
-        word = {"note": row["note"]} | ({"reason": "lost"} if row["reason"] == "lost" else {})
+        word = {} if (row["note"] or WINDOW).startswith(WINDOW) or window is not None else {"note": row["note"]}
+        word |= {"reason": "lost"} if row["reason"] == "lost" else {}
         row.update(_state(window) | _happened(violation) | word | now | {"closed_ns": None, "ended_ns": None})
     elif whole and violation.kind not in CONDITIONS:
         _narrow(row, violation)
@@ -209,7 +210,7 @@ def _holds_anew(row: Row, violation: Violation) -> bool:
 
 def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
     """Return whether a condition that a planned window covered still holds after the window."""
-    planned = row["state"] == "acknowledged" and row["reason"] == "planned" and "since_ns" in violation.evidence
+    planned = heads.is_by_window(row) and "since_ns" in violation.evidence
     return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 
 
@@ -223,7 +224,7 @@ class _Incidents:
         self._dirty: dict[str, Row] = {}
         self._new: dict[str, Row] = {}
         self.again: list[Row] = []
-        """Rows whose incidents are reopened, when saved, if they are resolved or planned."""
+        """Rows that are open again, which is news though their incidents may be acknowledged."""
 
     def join(self, violation: Violation, row: Row) -> str:
         """Add ``violation``, stored as ``row``, to the incident of its place and time; return the incident's id."""
@@ -243,7 +244,8 @@ class _Incidents:
                     incident.update(heads.head(row))
                 if row["state"] == "open" or incident["state"] == "resolved":
                     # A new violation reopens an acknowledged incident, and one whose condition had ended.
-                    incident["state"], incident["reason"] = row["state"], row["reason"]
+                    note = None if heads.is_by_window(incident) else incident["note"]
+                    incident |= {"state": row["state"], "reason": row["reason"], "note": row["note"] or note}
                 self._dirty[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
@@ -251,6 +253,7 @@ class _Incidents:
             "place": place,
             "first_ns": violation.at_ns,
             "last_ns": violation.at_ns,
+            "openings": 1,
             **_lead(row),
             **heads.head(row),
         }
@@ -266,14 +269,10 @@ class _Incidents:
             if row_id not in self._new:
                 self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(incident))
         for row in self.again:
-            self._connection.execute(
-                update(INCIDENTS)
-                .where(
-                    INCIDENTS.c.id == row["incident_id"],
-                    or_(INCIDENTS.c.state == "resolved", INCIDENTS.c.reason == "planned"),
-                )
-                .values(state=row["state"], reason=row["reason"], last_ns=row["last_seen_ns"])
-            )
+            this = INCIDENTS.c.id == row["incident_id"]
+            last_ns = case((INCIDENTS.c.last_ns < row["last_seen_ns"], row["last_seen_ns"]), else_=INCIDENTS.c.last_ns)
+            again = {"last_ns": last_ns, "openings": INCIDENTS.c.openings + 1}
+            self._connection.execute(update(INCIDENTS).where(this).values(again))
 
     def _at(self, place: str) -> list[Row]:
         if place not in self._places:

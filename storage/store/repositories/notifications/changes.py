@@ -18,6 +18,7 @@ from storage.store.repositories.findings.heads import rank_of
 _WORST: Final = {one: max(rank(kind, one) for kind in CATALOGUE) for one in get_args(Severity)}
 """How bad that may have been of which a version told that knew severities only."""
 _KNOWN = NOTIFICATIONS.c
+_TOLD = ("id", "number", "change", "alerts", "openings", "state")
 
 
 def changed(interest: Interest, since_ns: int) -> Select[Any]:
@@ -29,15 +30,16 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     """
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
+    again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
     worse = rank_of(INCIDENTS) > func.coalesce(_KNOWN.rank, case(_WORST, value=_KNOWN.severity))
     return (
-        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in ("id", "number", "change", "alerts")))
+        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in _TOLD))
         .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
         .where(
             or_(
                 and_(over, _KNOWN.change != "resolved"),
                 and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, _wanted(interest)),
-                and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse), _wanted(interest)),
+                and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse, again), _wanted(interest)),
             )
         )
         .order_by(INCIDENTS.c.first_ns, INCIDENTS.c.id)
@@ -51,7 +53,8 @@ def changes(row: Any) -> tuple[Change, ...]:
         return ("opened", "resolved") if over else ("opened",)
     if over:
         return ("resolved",)
-    return ("reopened",) if row.known_change == "resolved" else ("worsened",)
+    again = row.known_openings is not None and row.openings > row.known_openings
+    return ("reopened",) if row.known_change == "resolved" or again else ("worsened",)
 
 
 def alerts(row: Any, change: Change) -> list[str]:
@@ -59,7 +62,7 @@ def alerts(row: Any, change: Change) -> list[str]:
 
     Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody.
     """
-    if change in {"opened", "reopened"}:
+    if change == "opened" or (row.known_change == "resolved" and row.known_state == "delivered"):
         known: list[str] = []
     else:
         known = ["?"] if row.known_alerts is None else row.known_alerts  # "?": an older version told it

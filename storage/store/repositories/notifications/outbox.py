@@ -142,6 +142,7 @@ def _told(receiver: str, row: Any, at_ns: int) -> list[dict[str, Any]]:
                 change=change,
                 severity=incident.severity,
                 rank=rank(incident.kind, incident.severity),
+                openings=incident.openings,
                 alerts=alerts(row, change),
                 incident=asdict(incident),
                 at_ns=at_ns,
