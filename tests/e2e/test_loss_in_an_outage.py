@@ -175,9 +175,8 @@ def _told_in_order(webhook: Receiving, pagerduty: Receiving, partition: int) -> 
     events = [one.json for one in list(pagerduty.requests) if one.json["dedup_key"].startswith(own)]
     rang = [(one["event_action"], one["dedup_key"], one.get("payload", {}).get("class")) for one in events]
     ended = any(action == "resolve" for action, *_ in rang)  # it may have been told at another moment
-    end = [("resolve", own, None)] if ended else []
-    again = own if ended else f"{own}-critical-data"
-    assert rang == [("trigger", own, OUTAGE), *end, ("trigger", again, LOSS)]
+    again = [("resolve", own, None), ("trigger", own, LOSS)] if ended else [("trigger", f"{own}-critical-data", LOSS)]
+    assert rang == [("trigger", own, OUTAGE), *again]
 
 
 def _says_the_loss(page: str, lost: Mapping[int, int]) -> None:
