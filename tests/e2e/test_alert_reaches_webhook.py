@@ -18,7 +18,7 @@ from storage.store import Store
 from tests.support.grafana import queries
 from tests.support.harm import destroy
 from tests.support.http_client import HTTP, PATIENCE_S
-from tests.support.monitoring import Pager, monitoring
+from tests.support.monitoring import Pager, monitoring, query
 from tests.support.process import Canary
 from tests.support.waiting import BUSY, until
 
@@ -100,7 +100,7 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         partitions=1,
         settings=settings(lab.bootstrap, topic),
     )
-    with canary, monitoring(tmp_path, canary.port, [pager.address]) as prometheus:
+    with canary, monitoring(tmp_path, [canary.port], [pager.address]) as prometheus:
         canary.until_probing()
         _until_scraped(prometheus, "canary_violations_total")
         assert not pager.told
@@ -174,15 +174,7 @@ def _resolved(canary: Canary) -> bool:
 
 
 def _until_scraped(prometheus: str, metric: str) -> None:
-    until(lambda: _query(prometheus, metric)["result"], 60, f"Prometheus scrapes {metric}", step_s=LOOKS_S)
-
-
-def _query(prometheus: str, expression: str, **when: float) -> Any:
-    """Ask for an expression's value now, or for those from ``start`` to ``end``."""
-    path, asked = "query_range" if when else "query", {"query": expression} | {k: str(v) for k, v in when.items()}
-    answer = HTTP.get(f"{prometheus}/api/v1/{path}", params=asked)
-    assert answer.status_code == 200, f"{expression}: {answer.text}"
-    return answer.json()["data"]
+    until(lambda: query(prometheus, metric)["result"], 60, f"Prometheus scrapes {metric}", step_s=LOOKS_S)
 
 
 def _every_query_answers(prometheus: str, since: float) -> None:
@@ -198,11 +190,11 @@ def _every_query_answers(prometheus: str, since: float) -> None:
                 if not (any(one in name for one in OFF) or rehearsed or rule.name == "CanaryApiDown"):
                     empty.add((rule.name, name + braces))
     for _, one in asked:
-        _query(prometheus, one)
+        query(prometheus, one)
 
     def all_answered() -> bool:
         when = {"start": since, "end": time.time(), "step": 5.0}
-        empty.difference_update([one for one in empty if _query(prometheus, one[1], **when)["result"]])
+        empty.difference_update([one for one in empty if query(prometheus, one[1], **when)["result"]])
         return not empty
 
     try:

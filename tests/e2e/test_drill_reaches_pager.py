@@ -31,7 +31,7 @@ def test_a_drill_of_a_live_cluster_pages_as_a_drill_and_proves_the_page(lab: Lab
     pager = Pager()
     canary = Canary(tmp_path / "canary", lab.bootstrap, "drilled", settings={"clusters": [cluster]})
     webhook = f"{canary.base}/api/v1/drills/paged"
-    with canary, monitoring(tmp_path, canary.port, [webhook, pager.address]):
+    with canary, monitoring(tmp_path, [canary.port], [webhook, pager.address]):
         canary.until_probing()
         canary.until(
             lambda: canary.metric("canary_probes_seen_total", topic="drilled-drill") > 10, 60, "the topic is probed"

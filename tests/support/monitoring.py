@@ -13,6 +13,7 @@ import yaml
 
 from canary.lab.state import free_ports
 from dashboards.__main__ import GENERATED, ROOT
+from tests.support.http_client import HTTP
 from tests.support.prometheus import program, running, until_ready
 from tests.support.prometheus import prometheus as started
 
@@ -61,13 +62,14 @@ class Pager:
 
 
 @contextmanager
-def monitoring(directory: Path, canary_port: int, pagers: Sequence[str]) -> Iterator[str]:
+def monitoring(directory: Path, canary_ports: Sequence[int], pagers: Sequence[str], rules: Any = None) -> Iterator[str]:
     """Run Prometheus and Alertmanager with the files of the repository; yield Prometheus' address.
 
     Args:
         directory: for their files.
-        canary_port: of the API that is scraped.
+        canary_ports: of the APIs that are scraped.
         pagers: addresses of the webhooks that critical alerts go to.
+        rules: None: those of forgetful_rules.
     """
     (alertmanager_port,) = free_ports(1)
     alertmanager = yaml.safe_load((ROOT / "deploy/alertmanager.yml").read_text())
@@ -78,7 +80,7 @@ def monitoring(directory: Path, canary_port: int, pagers: Sequence[str]) -> Iter
     prometheus = yaml.safe_load((ROOT / "deploy/prometheus.yml").read_text())
     prometheus["global"] = SECONDS
     prometheus["rule_files"] = [str(directory / "rules.yml")]
-    (directory / "rules.yml").write_text(yaml.safe_dump(forgetful_rules()))
+    (directory / "rules.yml").write_text(yaml.safe_dump(rules or forgetful_rules()))
     prometheus["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager_port}"]
     (directory / "alertmanager.yml").write_text(yaml.safe_dump(alertmanager))
     with (
@@ -90,7 +92,7 @@ def monitoring(directory: Path, canary_port: int, pagers: Sequence[str]) -> Iter
             "--cluster.listen-address=",
             log=directory / "alertmanager.log",
         ),
-        started(directory, prometheus, canary_port) as address,
+        started(directory, prometheus, *canary_ports) as address,
     ):
         until_ready(f"http://127.0.0.1:{alertmanager_port}", directory)
         yield address
@@ -108,3 +110,27 @@ def forgetful_rules() -> Any:
         assert rule["expr"].count(NEW_SHIPPED) == 1
         rule["expr"] = rule["expr"].replace(NEW_SHIPPED, NEW_HERE)
     return rules
+
+
+def query(prometheus: str, expression: str, **when: float) -> Any:
+    """Ask for an expression's value now, or for those from ``start`` to ``end``."""
+    path, asked = "query_range" if when else "query", {"query": expression} | {k: str(v) for k, v in when.items()}
+    answer = HTTP.get(f"{prometheus}/api/v1/{path}", params=asked)
+    assert answer.status_code == 200, f"{expression}: {answer.text}"
+    return answer.json()["data"]
+
+
+def firing(prometheus: str) -> list[dict[str, Any]]:
+    """Return the alerts that fire now."""
+    answer = HTTP.get(f"{prometheus}/api/v1/alerts").raise_for_status()
+    return [one for one in answer.json()["data"]["alerts"] if one["state"] == "firing"]
+
+
+def fired(prometheus: str, since: float) -> dict[tuple[str, str], list[float]]:
+    """Return when each alert has fired since a time, by its name and cluster: a time for each evaluation."""
+    when = {"start": since, "end": time.time(), "step": float(SECONDS["evaluation_interval"].rstrip("s"))}
+    expression = 'max by (alertname, cluster) (ALERTS{alertstate="firing"})'
+    return {
+        (one["metric"]["alertname"], one["metric"].get("cluster", "")): [float(at) for at, _ in one["values"]]
+        for one in query(prometheus, expression, **when)["result"]
+    }

@@ -39,16 +39,16 @@ def running(*command: str, log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def prometheus(directory: Path, config: dict[str, Any], canary_port: int) -> Iterator[str]:
-    """Run Prometheus, which scrapes a canary's API; yield its address.
+def prometheus(directory: Path, config: dict[str, Any], *canary_ports: int) -> Iterator[str]:
+    """Run Prometheus, which scrapes canaries' APIs; yield its address.
 
     Args:
         directory: for its files and its log.
-        config: of Prometheus, whose first target is replaced by the canary.
-        canary_port: of the API.
+        config: of Prometheus, whose first targets are replaced by the canaries.
+        *canary_ports: of the APIs.
     """
     (port,) = free_ports(1)
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{canary_port}"]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{one}" for one in canary_ports]
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
     address = f"http://127.0.0.1:{port}"
     with running(

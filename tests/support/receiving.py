@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What was sent."""
+    """What was sent, and when it came (s since the epoch)."""
 
     path: str
     headers: Mapping[str, str]
     body: bytes
     method: str = "POST"
+    at: float = field(default_factory=time.time)
 
     @property
     def json(self) -> Any:
