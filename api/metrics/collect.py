@@ -24,6 +24,7 @@ from api.metrics.text_format import Labels, exposition
 from api.state import Knowledge, Shared
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import rank
 from canary.settings.serving import ApiSettings
 from canary.watching.audit.certificates import file_expiry_s
 from canary.workloads.catalogue import WORKLOADS
@@ -131,7 +132,8 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     for one in knowledge.incidents:
         partition = "" if one.partition is None else str(one.partition)
         labels = (one.cluster, one.topic, partition, one.kind, one.severity, one.id)
-        values["canary_incident_info"][one.cluster, one.id, one.class_, one.summary[:MOST_WORDS]] = 1.0
+        words = one.summary[:MOST_WORDS]
+        values["canary_incident_info"][one.cluster, one.id, one.class_, words] = float(rank(one.kind, one.severity))
         values["canary_incident_begin_timestamp_seconds"][labels] = (one.head_ns or one.first_ns) / 1e9
     for cluster_name, reason in sorted(knowledge.quiet):
         values["canary_quiet"][cluster_name, reason] = 1.0

@@ -284,7 +284,7 @@ METRICS: dict[str, Metric] = {
         ),
         _stored(
             "canary_incident_info",
-            "1: what such an incident is about, in words, for the texts of alerts.",
+            "What such an incident is about, in words, for the texts of alerts; the worse, the higher.",
             ("cluster", "incident", "class", "summary"),
         ),
         _stored("canary_shards_missing", "Shares of the cluster's partitions that no live runner probes."),

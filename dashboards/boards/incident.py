@@ -52,7 +52,7 @@ def _open() -> Panels:
         rows(
             "What they are about",
             describe(INFO, "In words, by class: data, blindness, unavailability, warning."),
-            gauge(INFO, HERE),
+            f"{gauge(INFO, HERE)} > 0",
             w=24,
             hidden=("cluster", "Value"),
             none=gauge(HEARTBEAT, HERE),

@@ -35,14 +35,20 @@ _PLACE = "{{ with $labels.cluster }}?cluster={{ urlquery . }}{{ end }}" + "".joi
 
 
 _INCIDENTS = (
-    f"max without (instance, pod) ({BEGAN}{{cluster=%q}}) * on (cluster, incident) group_left (summary) "
-    'topk by (cluster, incident) (1, canary_incident_info{class="CLASS"})'
+    (
+        'sort_desc(topk by (cluster, incident) (1, canary_incident_info{{cluster=%q,class="CLASS"}}) '
+        f"* on (cluster, incident) group_left (topic, partition) (0 * max without (instance, pod) ({BEGAN}) + 1))"
+    )
+    .replace("{{", "{")
+    .replace("}}", "}")
 )
 _FACTS = (
-    f"{{{{ with printf `{_INCIDENTS}` $labels.cluster | query }}}}"
-    "{{ range $number, $one := . }}{{ if lt $number 5 }}\n"
+    f"{{{{ with printf `{_INCIDENTS}` $labels.cluster | query }}}}{{{{ if gt (len .) 5 }}}} the worst 5 of "
+    "{{ len . }}{{ end }}{{ range $number, $one := . }}{{ if lt $number 5 }}\n"
     '{{ with label "topic" $one }}{{ . }}{{ with label "partition" $one }}-{{ . }}{{ end }}{{ else }}'
-    "the whole cluster{{ end }}, since {{ $one | value | humanizeTimestamp }}: "
+    "the whole cluster{{ end }}"
+    f"{{{{ with printf `{BEGAN}{{incident=%q}}` (label `incident` $one) | query }}}}"
+    ", since {{ . | first | value | humanizeTimestamp }}{{ end }}: "
     '{{ label "summary" $one }}'
     '{{ with query "canary_api_info" }} {{ . | first | label "url" }}/incidents/{{ label "incident" $one }}{{ end }}'
     "{{ end }}{{ end }}{{ end }}"
