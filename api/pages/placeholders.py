@@ -25,7 +25,7 @@ class Placeholder:
 PLACEHOLDERS: Final = {
     "cluster": Placeholder("name of the cluster in the canary's settings", _NAME),
     "topic": Placeholder("topic", _NAME),
-    "partition": Placeholder("number of the partition", _NUMBER),
+    "partition": Placeholder("number of the partition", r"[0-9]{1,9}"),
     "offset": Placeholder("first offset that is in question", _NUMBER),
     "broker": Placeholder("id of the broker", _NUMBER),
     "log_dir": Placeholder("the broker's log directory (log.dirs)", _PATH),

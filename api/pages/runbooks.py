@@ -119,6 +119,8 @@ async def _now(state: State, kind: str, given: dict[str, str]) -> Now:
     cluster = given.get("cluster")
     if cluster is None:
         return Now()
+    if cluster not in (await state.knowledge()).clusters:
+        return Now(cluster, unknown=f"this canary knows no cluster {cluster}, or you may not see it")
     partition = given.get("partition")
     wanted = IncidentFilter(cluster, kind or None, given.get("topic"), None if partition is None else int(partition))
     worst, totals = await state.calls(state.store.incidents.worst, 1, wanted)

@@ -103,26 +103,31 @@ def promtool_test(test: dict[str, Any], tmp_path: Path, alerts: set[str], *, eve
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-CRITICAL = [kind for kind, entry in CATALOGUE.items() if rings(entry) and "critical" in entry.severities]
+RINGING = {
+    kind: "critical" if "critical" in entry.severities else "warning"
+    for kind, entry in CATALOGUE.items()
+    if rings(entry)
+}
+"""The worst severity of each kind that has an alert."""
 
 
-def test_the_first_violation_of_each_kind_pages_as_its_own_and_its_resolution_ends_it(tmp_path: Path) -> None:
+def test_the_first_violation_of_each_kind_rings_as_its_own_and_its_resolution_ends_it(tmp_path: Path) -> None:
     series: Series = {}
-    for kind in CRITICAL:
-        labels = f'cluster="prod", kind="{kind}", severity="critical"'
+    for kind, severity in RINGING.items():
+        labels = f'cluster="prod", kind="{kind}", severity="{severity}"'
         series |= both("canary_violations_open", labels, "0x20 1x60 0x60")
         series |= both("canary_violations_total", labels, "0x20 1x120")
     told = [
         {
-            "expr": f'count by (kind) (ALERTS{{alertname="{alert_name(kind)}", alertstate="firing"}})',
+            "expr": f'count by (kind, severity) (ALERTS{{alertname="{alert_name(kind)}", alertstate="firing"}})',
             "eval_time": time,
-            "exp_samples": [{"labels": f'{{kind="{kind}"}}', "value": 1}] if fires else [],
+            "exp_samples": [{"labels": f'{{kind="{kind}", severity="{severity}"}}', "value": 1}] if fires else [],
         }
-        for kind in CRITICAL
+        for kind, severity in RINGING.items()
         for time, fires in {"4m": False, "5m15s": True, "18m": True, "26m": False}.items()
     ]
     test = {"interval": "15s", "input_series": inputs(series), "promql_expr_test": told}
-    promtool_test(test, tmp_path, {alert_name(kind) for kind in CRITICAL})
+    promtool_test(test, tmp_path, {alert_name(kind) for kind in RINGING})
 
 
 @pytest.mark.parametrize("kind", ["group-stuck", "group-reset", "group-offsets-expired"])
@@ -153,10 +158,12 @@ def test_a_replica_that_starts_after_the_violation_does_not_page_again(tmp_path:
     firing("CanaryLostWrite", late, {"9m": False, "11m": False, "20m": False}, tmp_path)
 
 
-def test_a_warning_of_a_kind_that_may_be_critical_does_not_page(tmp_path: Path) -> None:
+def test_a_warning_of_a_kind_that_may_be_critical_is_told_as_a_warning(tmp_path: Path) -> None:
     labels = 'cluster="prod", kind="duplicate", severity="warning"'
     series = both("canary_violations_open", labels, "0x20 1x60") | both("canary_violations_total", labels, "0x20 1x60")
-    firing("CanaryDuplicate", series, {"6m": False, "15m": False}, tmp_path)
+    for severity, fires in (("critical", False), ("warning", True)):
+        where = f', severity="{severity}"'
+        firing("CanaryDuplicate", series, {"4m": False, "6m": fires, "15m": fires}, tmp_path, where=where)
 
 
 def beating(until: int, *, total: int = 400, runner: str = "canary-0") -> Series:
@@ -629,7 +636,7 @@ def test_an_alert_leads_to_the_incident_the_status_page_and_the_runbook(tmp_path
 
 
 def test_every_alert_is_tried() -> None:
-    tried = {alert_name(kind) for kind in CRITICAL} | set(GAUGES) | set(COUNTERS)
+    tried = {alert_name(kind) for kind in RINGING} | set(GAUGES) | set(COUNTERS)
     tried |= {
         "CanaryAlertTest",
         "CanaryMirrorBehind",

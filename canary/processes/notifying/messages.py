@@ -63,7 +63,9 @@ class Told:
         place = f"{one.cluster}, topic {one.topic}" if one.topic else one.cluster
         place += "" if one.partition is None else f", partition {one.partition}"
         mark = {DRILL: "DRILL, nothing is wrong: "}.get(one.kind, "TEST, " if one.kind in REHEARSALS else "")
-        words = f"{mark}{one.severity} {one.kind} {self.notification.change} in {place}: {one.summary}"
+        words = (
+            f"{mark}{one.severity} {one.kind} {self.notification.change} in {place}: {' '.join(one.summary.split())}"
+        )
         return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
 
     @property
