@@ -25,7 +25,10 @@ from storage.store.values import WINDOW
 _GROUP = ("incident_id", "kind", "severity", "state", "reason")
 _BY_WINDOW = and_(
     VIOLATIONS.c.state == "acknowledged",
-    or_(VIOLATIONS.c.reason == "planned", func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW, autoescape=True)),
+    or_(
+        func.coalesce(VIOLATIONS.c.reason, "") == "planned",
+        func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW, autoescape=True),
+    ),
 ).label("by_window")
 _REASONS = ("lost", "false", "planned", "ended")
 """Of an incident whose violations are resolved for several reasons the first of these."""

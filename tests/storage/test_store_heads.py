@@ -1,0 +1,91 @@
+"""What an incident is by its violations: state, reason, note and head, whatever changed them, in whichever order."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.storage.test_store_conditions import KEY, holds
+from tests.storage.test_store_notifications import ALL, PAGER, told
+from tests.storage.test_store_violations import MINUTE, T0, lost, offline, stored
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+IN_WINDOW = T0 + 10 * MINUTE
+
+
+@pytest.fixture(autouse=True)
+def _registered(store: Store) -> None:
+    store.notifications.register(["pager", "all"], T0)
+
+
+def planned_loss(store: Store) -> None:
+    """A warning is open; a loss that is planned joins it."""
+    store.violations.record("c", [lost(0, IN_WINDOW - 2, kind="stalled", severity="warning", identity=None)])
+    store.maintenance.plan("c", IN_WINDOW - 1, IN_WINDOW + MINUTE, "disks", "ann")
+    found = lost(7, IN_WINDOW + 1)
+    store.violations.record("c", [replace(found, happened_after_ns=IN_WINDOW)])
+
+
+def test_a_planned_loss_never_pages_and_hides_nothing_that_is_open(store: Store) -> None:
+    planned_loss(store)
+    assert (stored(store).kind, stored(store).state, stored(store).note) == ("stalled", "open", None)
+    store.violations.end([lost(0, kind="stalled", identity=None).key("c")], IN_WINDOW + 2)
+    found = stored(store)
+    assert (found.kind, found.state, found.reason) == ("lost-write", "acknowledged", "planned")
+    assert found.note is not None
+    assert "disks" in found.note
+    assert told(store) == []
+    store.violations.record("c", [lost(9, IN_WINDOW + 3 * MINUTE, kind="duplicate", summary="twice")])
+    found = stored(store)
+    assert (found.kind, found.state, found.reason, found.note) == ("duplicate", "open", None, None)
+    assert told(store) == ["opened"]
+
+
+def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: Store) -> None:
+    store.violations.record("c", [holds(), lost(7)])
+    assert told(store) == ["opened"]
+    store.violations.end([KEY], T0 + MINUTE)
+    store.incidents.acknowledge(stored(store).id, "ann looks")
+    store.violations.record("c", [lost(8, T0 + MINUTE)])
+    assert (stored(store).state, stored(store).note, told(store)) == ("open", "ann looks", [])
+    store.incidents.acknowledge(stored(store).id, "ann looks")
+    store.violations.record("c", [holds(T0 + 60 * MINUTE, T0 + 60 * MINUTE)])
+    assert (stored(store).state, stored(store).kind) == ("open", "lost-write")
+    assert told(store) == ["reopened"]
+    assert told(store) == []
+    assert told(store, ALL) == ["opened"]
+
+
+def test_an_outage_that_ends_while_its_loss_is_recorded_is_not_resolved_over_the_loss(store: Store) -> None:
+    """Two runners, the store's PostgreSQL or SQLite, and each of some hundred incidents at once."""
+    for place in range(60):
+        store.violations.record("c", [replace(offline(), partition=place)])
+    found = [replace(lost(7, T0 + 1), partition=place) for place in range(60)]
+    ended = [replace(offline(), partition=place).key("c") for place in range(60)]
+    failed: list[Exception] = []
+
+    def each(what: object) -> None:
+        try:
+            for one in found if what == "found" else ended:
+                if isinstance(one, str):
+                    store.violations.end([one], T0 + MINUTE)
+                else:
+                    store.violations.record("c", [one])
+        except Exception as error:  # noqa: BLE001  # shown below
+            failed.append(error)
+
+    threads = [threading.Thread(target=each, args=(what,)) for what in ("found", "ended")]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert failed == []
+    incidents = store.incidents.page(limit=200).items
+    assert len(incidents) == 60
+    assert {(one.kind, one.state, one.reason) for one in incidents} == {("lost-write", "open", None)}
+    assert store.notifications.look(PAGER, T0 + MINUTE) == 60
