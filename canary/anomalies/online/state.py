@@ -30,6 +30,8 @@ class Stall:
     """For how long it was watched standing."""
     readers: list[str] = field(default_factory=list)
     """The consumers that have stood there."""
+    again_ns: int = 0
+    """When the violation was last reported again."""
 
 
 @dataclass(slots=True)

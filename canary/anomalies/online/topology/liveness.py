@@ -10,6 +10,7 @@ A condition ends by a success at its place, or with its place (``_is_over``). Th
 that were given up wait for nothing, and a client that asks nothing is refused nothing.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,6 +28,8 @@ _ROUND_NS = 15 * 10**9
 """A round takes no longer: 2 s while a broker answers nothing, and more on a machine that is busy. What is longer is no
 time that was watched (a suspended machine, say), and counts as _GAP_NS."""
 _GAP_NS = 3 * 10**9
+_AGAIN_NS = 5 * 60 * 10**9
+"""A condition that still holds is reported again after so long."""
 _SILENCE_NS = 3 * 10**9
 """So long nobody answers before it is a silence of the cluster's timeline."""
 SKEW_NS = 10 * 10**9
@@ -78,6 +81,10 @@ def judge(scope: Scope) -> None:
     for topic, log in _probed(state):
         for one in _standing(topic, log):
             _count_stall(scope, topic, log, one)
+    for stall in state.stalls.values():
+        if stall.said is not None and state.now_ns - max(stall.said.at_ns, stall.again_ns) >= _AGAIN_NS:
+            stall.again_ns = state.now_ns  # so that what outlasts a planned window is open after it
+            scope.emit(dataclasses.replace(stall.said, at_ns=state.now_ns))
 
 
 def _is_over(state: State, key: str, stall: Stall) -> bool:
@@ -279,7 +286,7 @@ def _blind(scope: Scope, why: str, evidence: dict[str, str]) -> None:
     """Report that nothing can be seen, unless it is reported already."""
     state = scope.state
     if _BLIND not in state.stalls:
-        said = scope.report(_BLIND, Where(""), why, evidence=evidence, by="watch")
+        said = scope.report(_BLIND, Where(""), why, evidence={"since_ns": state.now_ns, **evidence}, by="watch")
         state.stalls[_BLIND] = Stall(state.now_ns, 0, said)
 
 
@@ -339,6 +346,11 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
             "clock-skew",
             Where(topic, log.partition),
             f"the leader appended the record at offset {first.offset} {how}, by our clock",
-            evidence={"offset": first.offset, "timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns},
+            evidence={
+                "since_ns": state.now_ns,
+                "offset": first.offset,
+                "timestamp_ms": first.timestamp_ms,
+                "sent_at_ns": first.sent_at_ns,
+            },
         )
         state.stalls[key] = Stall(state.now_ns, state.now_ns, said)
