@@ -171,7 +171,7 @@ def explained(said: Condition, happened: list[Event], since: float = 0.0) -> boo
             return leaderless(happened, *place)
         case "unclean-election":
             return any(event.what == "unclean" for event in here)
-        case "stalled" | "unseen" | "blind":
+        case "stalled" | "unwritable" | "unseen" | "blind":
             stalls = [at for at, _ in witnesses.stalls()] + [event.at for event in unasked(happened)]
             return any(said.seen - BEFORE_S <= at <= said.seen for at in stalls)
     return False
