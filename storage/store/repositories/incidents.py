@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Select, func, select, update
 
-from canary.anomalies.policy import rank
 from storage.store.cursors import Page
 from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATIONS
-from storage.store.repositories.findings.heads import clusters_of, rank_of
+from storage.store.repositories.findings.heads import changing, rank_of
 from storage.store.repositories.violations import acknowledge_where, reopen_where
 from storage.store.rows import matching, value_of
 from storage.store.values import Incident, IncidentFilter
@@ -36,11 +35,10 @@ class Incidents(Repository):
         unresolved = INCIDENTS.c.state != "resolved"
         ranked = _where(wanted).with_only_columns(INCIDENTS.c.id, nth, of).where(unresolved).subquery()
         which = INCIDENTS.join(ranked, ranked.c.id == INCIDENTS.c.id)  # narrowed to the clusters that may be seen
-        query = select(INCIDENTS, ranked.c.of).select_from(which).where(ranked.c.nth <= each)
+        query = select(INCIDENTS, ranked.c.of).select_from(which).where(ranked.c.nth <= each).order_by(*order)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        found = sorted(map(_incident, rows), key=lambda one: (-rank(one.kind, one.severity), -one.head_ns))
-        return found, {row.cluster: row.of for row in rows}
+        return [_incident(row) for row in rows], {row.cluster: row.of for row in rows}
 
     def get(self, incident_id: str) -> Incident | None:
         """Return one incident (for its violations see ViolationFilter.incident_id), or None."""
@@ -54,7 +52,7 @@ class Incidents(Repository):
     def acknowledge(self, incident_id: str, note: str | None = None) -> Incident | None:
         """Acknowledge an open incident and its open violations, with a note. None if there is none."""
         this = INCIDENTS.c.id == incident_id
-        with self._database.writing(serial=clusters_of(self._database, INCIDENTS.c.id, [incident_id])) as connection:
+        with changing(self._database, INCIDENTS, [incident_id]) as connection:
             connection.execute(update(INCIDENTS).where(this).values(note=note))
             connection.execute(update(INCIDENTS).where(this, INCIDENTS.c.state == "open").values(state="acknowledged"))
             acknowledge_where(connection, VIOLATIONS.c.incident_id == incident_id, note)
@@ -80,7 +78,7 @@ class Incidents(Repository):
         """Resolve incidents as `resolve` does, all or none; return the ids of those that do not exist: none is then."""
         these = INCIDENTS.c.id.in_(ids)
         resolved = {"state": "resolved", "reason": reason}
-        with self._database.writing(serial=clusters_of(self._database, INCIDENTS.c.id, ids)) as connection:
+        with changing(self._database, INCIDENTS, ids) as connection:
             if missing := _missing(connection, ids):
                 return missing
             connection.execute(update(INCIDENTS).where(these).values(**resolved, note=note))
@@ -94,7 +92,7 @@ class Incidents(Repository):
 
         A condition that has ended meanwhile stays resolved: nobody would end it.
         """
-        with self._database.writing(serial=clusters_of(self._database, INCIDENTS.c.id, [incident_id])) as connection:
+        with changing(self._database, INCIDENTS, [incident_id]) as connection:
             return reopen_where(connection, incident_id, VIOLATIONS.c.incident_id == incident_id, note)
 
 

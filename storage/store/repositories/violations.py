@@ -40,7 +40,7 @@ class Violations(Repository):
         """
         ended = 0
         reason = case((VIOLATIONS.c.reason == "lost", "lost"), else_="ended")
-        with self._database.writing(serial=heads.clusters_of(self._database, VIOLATIONS.c.id, ids)) as connection:
+        with heads.changing(self._database, VIOLATIONS, ids) as connection:
             for chunk in chunks(ids):
                 these = VIOLATIONS.c.id.in_(chunk)
                 connection.execute(
@@ -90,16 +90,14 @@ class Violations(Repository):
     def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
         """Acknowledge an open violation (a resolved one stays resolved), with a note. None if there is none."""
         this = VIOLATIONS.c.id == violation_id
-        serial = heads.clusters_of(self._database, VIOLATIONS.c.id, [violation_id])
-        with self._database.writing(serial=serial) as connection:
+        with heads.changing(self._database, VIOLATIONS, [violation_id]) as connection:
             acknowledge_where(connection, this, note)
             return one_of(connection, select(VIOLATIONS).where(this), _whole)
 
     def reopen(self, violation_id: str, note: str | None = None) -> int:
         """Open a violation and its incident again; 0: there is none that a person resolved, or its condition ended."""
         this = VIOLATIONS.c.id == violation_id
-        serial = heads.clusters_of(self._database, VIOLATIONS.c.id, [violation_id])
-        with self._database.writing(serial=serial) as connection:
+        with heads.changing(self._database, VIOLATIONS, [violation_id]) as connection:
             incident_id = connection.scalars(select(VIOLATIONS.c.incident_id).where(this)).one_or_none()
             return 0 if incident_id is None else reopen_where(connection, incident_id, this, note)
 

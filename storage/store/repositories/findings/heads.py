@@ -9,10 +9,11 @@ unresolved; a resolved violation only where all are. An incident is open while o
 when all are. Whoever changes violations lets `follow` say so, one after the other for each cluster (``serial_of``).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, not_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, or_, select, update
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
@@ -22,14 +23,16 @@ from storage.store.models import INCIDENTS, VIOLATIONS
 from storage.store.rows import chunks
 from storage.store.values import WINDOW
 
-_GROUP = ("incident_id", "kind", "severity", "state", "reason")
 _BY_WINDOW = and_(
     VIOLATIONS.c.state == "acknowledged",
     or_(
         func.coalesce(VIOLATIONS.c.reason, "") == "planned",
         func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW, autoescape=True),
     ),
-).label("by_window")
+)
+"""`is_by_window`, for queries."""
+_ALIKE = {name: VIOLATIONS.c[name] for name in ("kind", "severity", "state", "reason")} | {"by_window": _BY_WINDOW}
+"""What violations of an incident have in common that are alike."""
 _REASONS = ("lost", "false", "planned", "ended")
 """Of an incident whose violations are resolved for several reasons the first of these."""
 
@@ -61,12 +64,15 @@ def serial_of(cluster: str) -> str:
     return f"violations {cluster}"
 
 
-def clusters_of(database: Database, column: ColumnElement[str], ids: Collection[str]) -> list[str]:
-    """Return the words for whatever changes some rows, by a column of ids."""
-    table: Any = column.table
-    query = select(table.c.cluster).where(column.in_(sorted(ids))).distinct()
+@contextmanager
+def changing(database: Database, table: Table, ids: Collection[str]) -> Iterator[Connection]:
+    """Run the body in a transaction that changes rows with these ids: alone with what their clusters found."""
+    clusters: set[str] = set()
     with database.reading() as connection:
-        return [serial_of(one) for one in connection.scalars(query)]
+        for chunk in chunks(ids):
+            clusters.update(connection.scalars(select(table.c.cluster).where(table.c.id.in_(chunk)).distinct()))
+    with database.writing(serial=[serial_of(one) for one in clusters]) as connection:
+        yield connection
 
 
 def of_incident(row: Any) -> Weight:
@@ -96,19 +102,15 @@ def follow(connection: Connection, incident_ids: Iterable[str]) -> None:
     for chunk in chunks(sorted(set(incident_ids))):
         for incident_id, groups in _grouped(connection, chunk).items():
             worst = max(groups, key=weight)
-            same = [VIOLATIONS.c[name] == worst[name] for name in _GROUP if name != "reason"]
-            like = [*same, VIOLATIONS.c.reason.is_not_distinct_from(worst["reason"])]
+            like = [column.is_not_distinct_from(worst[name]) for name, column in _ALIKE.items()]
             known = [VIOLATIONS.c[name] for name in ("id", "kind", "severity", "summary", "first_seen_ns", "note")]
-            first = select(*known).where(*like, _is_noted(worst)).order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id)
+            these = select(*known).where(VIOLATIONS.c.incident_id == incident_id, *like)
+            first = these.order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id)
             row = connection.execute(first.limit(1)).mappings().one()
             is_noted = func.coalesce(INCIDENTS.c.note, "").startswith(WINDOW, autoescape=True)
             note = row["note"] if is_by_window(worst) else case((is_noted, None), else_=INCIDENTS.c.note)
             now = {**head(row), **_state(groups), "note": note}
             connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(now))
-
-
-def _is_noted(group: Any) -> ColumnElement[bool]:
-    return _BY_WINDOW.element if group["by_window"] else not_(_BY_WINDOW.element)
 
 
 def _state(groups: Sequence[Any]) -> dict[str, str | None]:
@@ -124,11 +126,11 @@ def _state(groups: Sequence[Any]) -> dict[str, str | None]:
 
 
 def _grouped(connection: Connection, incident_ids: Collection[str]) -> dict[str, list[Any]]:
-    """Return the violations of incidents in groups that are alike, by incident."""
-    columns = [*(VIOLATIONS.c[name] for name in _GROUP), _BY_WINDOW]
-    first = func.min(VIOLATIONS.c.first_seen_ns).label("first_seen_ns")
-    query = select(*columns, first).where(VIOLATIONS.c.incident_id.in_(incident_ids)).group_by(*columns)
+    """Return the violations of incidents in groups that are alike, by incident; a group has the note of any of it."""
+    columns = [VIOLATIONS.c.incident_id, *(column.label(name) for name, column in _ALIKE.items())]
+    of_all = func.min(VIOLATIONS.c.first_seen_ns).label("first_seen_ns"), func.min(VIOLATIONS.c.note).label("note")
+    query = select(*columns, *of_all).where(VIOLATIONS.c.incident_id.in_(incident_ids)).group_by(*columns)
     groups: dict[str, list[Any]] = {}
     for row in connection.execute(query).mappings():
-        groups.setdefault(row["incident_id"], []).append({**row, "note": WINDOW if row["by_window"] else None})
+        groups.setdefault(row["incident_id"], []).append(row)
     return groups
