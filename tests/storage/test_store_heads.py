@@ -13,6 +13,7 @@ from tests.storage.test_store_notifications import ALL, PAGER, told
 from tests.storage.test_store_violations import MINUTE, T0, lost, offline, stored
 
 if TYPE_CHECKING:
+    from canary.anomalies.violation import Violation
     from storage.store import Store
 
 IN_WINDOW = T0 + 10 * MINUTE
@@ -44,6 +45,24 @@ def test_a_planned_loss_never_pages_and_hides_nothing_that_is_open(store: Store)
     found = stored(store)
     assert (found.kind, found.state, found.reason, found.note) == ("duplicate", "open", None, None)
     assert told(store) == ["opened"]
+
+
+def test_a_window_covers_what_was_lost_at_another_time_and_hides_nothing_that_is_open(store: Store) -> None:
+    def slow(at_ns: int, since_ns: int) -> Violation:
+        return replace(holds(at_ns, since_ns, "warning"), kind="under-replicated")
+
+    store.violations.record("c", [holds(), slow(T0, T0)])
+    store.incidents.resolve(stored(store).id, "lost", T0 + MINUTE)
+    store.violations.record("c", [slow(IN_WINDOW - 1, IN_WINDOW - 1)])
+    store.maintenance.plan("c", IN_WINDOW, IN_WINDOW + 10 * MINUTE, "disks", "ann")
+    store.violations.record("c", [holds(IN_WINDOW + 1, IN_WINDOW + 1)])
+    row = store.violations.get(KEY)
+    assert row is not None
+    assert (row.state, row.reason, row.note) == ("acknowledged", "lost", "In a planned window: disks")
+    assert (stored(store).kind, stored(store).state, stored(store).note) == ("under-replicated", "open", None)
+    store.violations.end([slow(T0, T0).key("c")], IN_WINDOW + MINUTE)
+    found = stored(store)
+    assert (found.kind, found.state, found.reason, found.note) == ("isr-of-one", "acknowledged", "planned", row.note)
 
 
 def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: Store) -> None:
