@@ -3,7 +3,7 @@
 Where and since when are fields of the incident itself; what else was in danger is the exposure of its first cause.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from pydantic import Field
 from api.judgement.exposure import BEFORE_NS
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Kind, likely_cause
-from api.judgement.lost_ranges import LostRange, kinds_of_loss, lost_ranges, timed
+from api.judgement.lost_ranges import LostRange, losses, lost_ranges, timed
 from api.shapes import Moment, ProbeIdentity, Shape, moment, moment_or_none
 from api.state import State
 from canary.probe.identity import Identity
@@ -87,17 +87,31 @@ class Briefing(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an incident has, and what is gone: ``records`` in ``ranges``, the largest first, of ``violations``."""
+    """What an incident has, and the ``ranges`` that are gone, the largest first, as far as they are joined."""
 
     findings: Sequence[Findings]
-    ranges: Sequence[LostRange]
-    records: int
-    violations: int
+    ranges: Sequence[LostRange] = ()
 
     @property
     def firsts(self) -> list[StoredViolation]:
         """The first violation of each kind."""
         return [one.first for one in self.findings]
+
+    @property
+    def violations(self) -> int:
+        """How many violations it has."""
+        return sum(one.violations for one in self.findings)
+
+    @property
+    def losses(self) -> list[Findings]:
+        """Those of its findings that say what is gone."""
+        firsts = losses(self.firsts)
+        return [one for one in self.findings if one.first in firsts]
+
+    @property
+    def largest(self) -> Sequence[LostRange]:
+        """The ranges that are shown one by one."""
+        return self.ranges[:RANGES]
 
 
 async def found_in(state: State, incident: Incident) -> Found:
@@ -107,11 +121,9 @@ async def found_in(state: State, incident: Incident) -> Found:
         UnavailableError: the store does not answer.
     """
     findings: list[Findings] = await state.calls(state.store.violations.of_incident, incident.id)
-    losses = kinds_of_loss(findings)
-    kinds = {one.first.kind for one in losses}
+    kinds = {one.first.kind for one in Found(findings).losses}
     rows = await state.calls(state.store.violations.largest, incident.id, kinds, JOINED) if kinds else []
-    records, violations = sum(one.records for one in losses), sum(one.violations for one in losses)
-    return Found(findings, lost_ranges(rows), records, violations)
+    return Found(findings, lost_ranges(rows))
 
 
 async def briefing(
@@ -125,25 +137,24 @@ async def briefing(
     Raises:
         UnavailableError: the store does not answer.
     """
-    ranges = found.ranges[:RANGES]
-    ends = {one.id for lost in ranges for one in (lost.first, lost.found[-1])}
+    ends = {one.id for lost in found.largest for one in (lost.first, lost.found[-1])}
     full = await state.calls(lambda: [state.store.violations.get(one) for one in sorted(ends)])
     evidence = {one.id: one.evidence for one in full if one is not None}
-    losses = [timed(lost, acknowledged, evidence) for lost in ranges]
-    since_ns = min([incident.first_ns, *(lost.times[0] for lost in losses if lost.times)]) - BEFORE_NS
+    lost = [timed(one, acknowledged, evidence) for one in found.largest]
+    since_ns = min([incident.first_ns, *(one.times[0] for one in lost if one.times)]) - BEFORE_NS
     partition = await _partition(state, incident, since_ns)
     gone_and_there = await brokers_since(state, incident.cluster, since_ns)
     brokers = _brokers(span for span in gone_and_there if span.subject == "broker")
     cause = likely_cause(found.firsts, partition, gone_and_there)
-    holders = _holders(partition, losses[0] if losses else None, incident.first_ns)
-    alive = next((one.address for one in brokers.values() if one.there and one.address), "")
-    here = [lost for lost in losses if lost.first.topic == incident.topic]
+    holders = _holders(partition, lost[0] if lost else None, incident.first_ns)
+    alive = next(iter(_alive(brokers)), "")
+    here = [one for one in lost if one.first.topic == incident.topic]
     named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
     steps = first_steps(incident.cluster, incident.topic, incident.partition, here, named, alive, cause)
     return Briefing(
-        lost_records=found.records,
-        lost_ranges=len(found.ranges) if found.violations <= JOINED else None,
-        losses=[_loss(lost, _leaders(partition, lost), brokers) for lost in losses],
+        lost_records=sum(one.records for one in found.losses),
+        lost_ranges=len(found.ranges) if sum(one.violations for one in found.losses) <= JOINED else None,
+        losses=[_loss(one, _leaders(partition, one), brokers) for one in lost],
         cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),
         steps=[StepOut.model_validate(one) for one in steps],
         brokers={number: one.address for number, one in brokers.items() if one.address},
@@ -177,7 +188,7 @@ async def bootstrap_of(state: State, cluster: str) -> str:
     """
     wanted = TopologyFilter(cluster, "broker", since_ns=state.now_ns())
     brokers = _brokers(await state.calls(state.store.topology.spans, wanted, _SPANS))
-    return ",".join([one.address for one in brokers.values() if one.there and one.address][:3])
+    return ",".join(_alive(brokers)[:3])
 
 
 def _brokers(spans: Iterable[TopologySpan]) -> dict[int, Broker]:
@@ -189,6 +200,11 @@ def _brokers(spans: Iterable[TopologySpan]) -> dict[int, Broker]:
         named = before.address if address in {"", "somewhere"} else address
         known[span.number] = Broker(span.number, named, there=bool(span.detail))
     return dict(sorted(known.items()))
+
+
+def _alive(brokers: Mapping[int, Broker]) -> list[str]:
+    """Return the addresses of those that are there."""
+    return [one.address for one in brokers.values() if one.there and one.address]
 
 
 def _leaders(partition: Sequence[TopologySpan], lost: LostRange) -> list[TopologySpan]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from api.shapes import clock
 from canary.anomalies.policy import LOSSES, WRITES_LOST
 from canary.probe.identity import Identity
-from storage.store.values import Findings, StoredViolation
+from storage.store.values import StoredViolation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,20 @@ class LostRange:
         return f"{number}, {where}, {self.timed} {begin}{'' if begin == end else f' to {end}'}"
 
 
-def kinds_of_loss(found: Iterable[Findings]) -> list[Findings]:
-    """Return the findings that say what is gone, record by record: lost writes, or else the other kinds of a loss."""
-    losses = [one for one in found if one.first.kind in LOSSES and one.first.partition is not None]
-    return [one for one in losses if one.first.kind == WRITES_LOST] or losses
-
-
-def lost_ranges(violations: Iterable[StoredViolation]) -> list[LostRange]:
-    """Return what violations say is gone, the largest range first.
+def losses(violations: Iterable[StoredViolation]) -> list[StoredViolation]:
+    """Return those that say what is gone.
 
     Lost writes say it record by record; only where there are none, the other kinds of a loss do (a truncation, for
     example, has one place for all that it took).
     """
-    losses = [one for one in violations if one.kind in LOSSES and one.partition is not None]
-    writes = [one for one in losses if one.kind == WRITES_LOST] or losses
+    found = [one for one in violations if one.kind in LOSSES and one.partition is not None]
+    return [one for one in found if one.kind == WRITES_LOST] or found
+
+
+def lost_ranges(violations: Iterable[StoredViolation]) -> list[LostRange]:
+    """Return what violations say is gone, the largest range first."""
     ranges: list[LostRange] = []
-    for one in sorted(writes, key=lambda row: (*_log_of(row), -1 if row.offset is None else row.offset)):
+    for one in sorted(losses(violations), key=lambda row: (*_log_of(row), -1 if row.offset is None else row.offset)):
         last = ranges[-1] if ranges else None
         if last is not None and _log_of(last.first) == _log_of(one) and _goes_on(last, one):
             ranges[-1] = replace(last, found=(*last.found, one))

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api.access.headers import CONTENT_SECURITY_POLICY
-from api.judgement.briefing import RANGES, Briefing, Found, briefing, found_in
+from api.judgement.briefing import Briefing, Found, briefing, found_in
 from api.judgement.log_claims import Place, places, shown_spans
 from api.judgement.lost_ranges import LostRange
 from api.pages import pictures
@@ -59,7 +59,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
     screen = await first_screen(state, row)
     found = screen.found
-    drawn = [*found.firsts, *(one for lost in found.ranges[:RANGES] for one in lost.found[:SHOWN])]
+    drawn = [*found.firsts, *(one for lost in found.largest for one in lost.found[:SHOWN])]
     begin = max(row.first_ns, row.head_ns - LONGEST_NS // 2) - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
@@ -72,7 +72,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         own="",
         entry=CATALOGUE.get(row.kind),
         violations=violations,
-        total=sum(one.violations for one in found.findings),
+        total=found.violations,
         events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in screen.brief.losses}),
         rows=screen.rows,
         shown=screen.around,
@@ -126,7 +126,9 @@ async def first_screen(state: State, row: Incident) -> FirstScreen:
     """
     found = await found_in(state, row)
     lead = await state.calls(state.store.violations.get, row.lead_id)
-    head = await state.calls(state.store.violations.get, row.head_id or row.lead_id)
+    head = lead
+    if row.head_id not in {"", row.lead_id}:
+        head = await state.calls(state.store.violations.get, row.head_id)
     around = await _largest(state, found.ranges, head)
     rows, unread = await _log(state, row, around)
     acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}

@@ -55,7 +55,7 @@ def timeline(
 
 def _found(found: Found, sentences: Mapping[str, str]) -> Iterator[Event]:
     """Yield what was found: what is gone by range, of every other kind all together."""
-    for lost in found.ranges[:RANGES]:
+    for lost in found.largest:
         place = f"{lost.first.topic}-{lost.first.partition}"
         words = f"{place}: {sentences.get(lost.first.id, lost.sentence)}"
         yield Event(_seen_ns(lost), lost.first.kind, words, f"/violations/{lost.first.id}")

@@ -173,8 +173,7 @@ async def incident(state: Shared, incident_id: str) -> IncidentDetail:
     found = await found_in(state, row)
     known = await briefing(state, row, found)
     own = IncidentOut.model_validate(row).model_dump()
-    total = sum(one.violations for one in found.findings)
-    more = {"briefing": known, "violations": page.items, "violations_total": total}
+    more = {"briefing": known, "violations": page.items, "violations_total": found.violations}
     return IncidentDetail.model_validate(own | more)
 
 

@@ -300,7 +300,7 @@ def test_the_timeline_says_each_thing_once() -> None:
         "x", "prod", "probes", "i", 0, "l", "h", first, "lost-write", "critical", "", "open", None, None, first, first
     )
     lost, skip = [stored(n) for n in range(40)], stored(0, kind="poll-skip")
-    found = Found([Findings(lost[0], 40, 40), Findings(skip, 7, 7)], lost_ranges(lost), 40, 40)
+    found = Found([Findings(lost[0], 40, 40), Findings(skip, 7, 7)], lost_ranges(lost))
     there = [broker(0, number, f"host-{number}:9092") for number in (1, 2, 3)]
     rows = timeline(incident, found, [*there, span(60, 2, "2,3", 4), span(65, 2, "2,3", 5)], {})
     assert [one.sentence for one in rows] == [
