@@ -38,6 +38,8 @@ UNREMEMBERED: Final = frozenset(kind for kind, entry in CATALOGUE.items() if ent
 CLASSES: Final[tuple[Class, ...]] = get_args(Class)
 """The classes of incidents and alerts, the worst first."""
 _SEVERITIES: Final = ("info", "warning", "critical")
+AGAIN_NS: Final = 5 * 60 * 10**9
+"""A condition that still holds is reported again after so long."""
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000
 

@@ -9,10 +9,9 @@ from canary.anomalies.absence import Absences
 from canary.anomalies.groups.ends import Ends
 from canary.anomalies.groups.place import Event, PlaceState, State
 from canary.anomalies.groups.sample import Log, Place, Round, Told
+from canary.anomalies.policy import AGAIN_NS
 from canary.anomalies.violation import Violation
 
-_AGAIN_NS: Final = 5 * 60 * 10**9
-"""A condition that still holds is reported again after so long."""
 _NAMED: Final = 100
 """Partitions that the evidence of one violation names."""
 _STATES: Final[tuple[State, ...]] = ("ok", "stuck", "unmoved", "stopped", "reset", "expired", "unknown")
@@ -207,7 +206,7 @@ class Groups:
                     del group.said_ns[topic]
                     ended.append(self._condition(name, topic, "ended", {}))
                 continue
-            if said_ns and self._now_ns - said_ns < _AGAIN_NS:
+            if said_ns and self._now_ns - said_ns < AGAIN_NS:
                 continue
             summary, evidence = self._words(name, group, topic, stuck[topic])
             since_ns = since_ns or evidence["since_ns"]

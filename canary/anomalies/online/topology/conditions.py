@@ -11,6 +11,7 @@ from typing import Any
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
+from canary.anomalies.policy import AGAIN_NS
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -18,8 +19,6 @@ Key = tuple[str, str, int]
 MOST_EACH = 100
 """So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
-_AGAIN_NS = 5 * 60 * 10**9
-"""A condition that still holds is reported again after so long."""
 _NAMED = 100
 
 
@@ -96,7 +95,7 @@ def _report_due(scope: Scope, extent: str, now: int) -> None:
             ripe = now - condition.watched_ns >= _limit_ns(top, key)
         else:
             said[key[0]] = said.get(key[0], 0) + 1
-            ripe = scope.state.now_ns - condition.said_ns >= _AGAIN_NS
+            ripe = scope.state.now_ns - condition.said_ns >= AGAIN_NS
         if ripe:
             due.setdefault(key[0], []).append(key)
     for kind in dict.fromkeys([*due, *(key[0] for key in top.conditions if key[2] == OTHERS)]):
@@ -168,7 +167,7 @@ def _report_others(scope: Scope, kind: str, over: list[Key]) -> None:
         return
     if known is None:
         known = top.conditions[key] = Condition("", "all", top.watched_ns.get("all", 0), scope.state.now_ns)
-    if known.said_ns is not None and scope.state.now_ns - known.said_ns < _AGAIN_NS:
+    if known.said_ns is not None and scope.state.now_ns - known.said_ns < AGAIN_NS:
         return
     known.said_ns = scope.state.now_ns
     named = [f"{name}-{partition}" for _, name, partition in over[:_NAMED]]

@@ -3,8 +3,8 @@
 A consumer that polls nothing while its log grows, a last stable offset that does not move, probes without an
 acknowledgement: none of these is a loss, and all of them look like health (jepsen-redpanda, "a jar of applesauce").
 Each is a condition, ``unwritable`` for producers and ``stalled`` for consumers, reported after LIMIT_NS with its age
-and what it waits for. So are ``blind`` (the
-cluster refuses the canary, or has answered no question for SILENT_NS) and ``clock-skew``.
+and what it waits for. So are ``blind`` (the cluster refuses the canary, or has answered no question for SILENT_NS) and
+``clock-skew``.
 
 A condition ends by a success at its place, or with its place (``_is_over``). That nothing waits is no success: probes
 that were given up wait for nothing, and a client that asks nothing is refused nothing.
@@ -20,6 +20,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
+from canary.anomalies.policy import AGAIN_NS
 from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
@@ -28,8 +29,6 @@ _ROUND_NS = 15 * 10**9
 """A round takes no longer: 2 s while a broker answers nothing, and more on a machine that is busy. What is longer is no
 time that was watched (a suspended machine, say), and counts as _GAP_NS."""
 _GAP_NS = 3 * 10**9
-_AGAIN_NS = 5 * 60 * 10**9
-"""A condition that still holds is reported again after so long."""
 _SILENCE_NS = 3 * 10**9
 """So long nobody answers before it is a silence of the cluster's timeline."""
 SKEW_NS = 10 * 10**9
@@ -82,7 +81,7 @@ def judge(scope: Scope) -> None:
         for one in _standing(topic, log):
             _count_stall(scope, topic, log, one)
     for stall in state.stalls.values():
-        if stall.said is not None and state.now_ns - max(stall.said.at_ns, stall.again_ns) >= _AGAIN_NS:
+        if stall.said is not None and state.now_ns - max(stall.said.at_ns, stall.again_ns) >= AGAIN_NS:
             stall.again_ns = state.now_ns  # so that what outlasts a planned window is open after it
             scope.emit(dataclasses.replace(stall.said, at_ns=state.now_ns))
 
