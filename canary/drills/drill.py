@@ -10,6 +10,8 @@ from canary.drills.steps.step import Step
 
 REPLICAS_MISSING: Final = frozenset({"under-replicated", "under-min-isr", "isr-below-half", "isr-of-one", "unseen"})
 """Conditions that are true, and rightly said, while brokers are away."""
+OUTAGE: Final = REPLICAS_MISSING | {"offline-partition", "blind", "stalled", "unwritable"}
+"""The same while all are."""
 
 How = Literal["exactly", "within", "first"]
 

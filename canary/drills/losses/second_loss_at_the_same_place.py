@@ -7,7 +7,7 @@ the same offset as the first time.
 The canary says it a second time: the leader epoch tells the two cuts apart.
 """
 
-from canary.drills.drill import REPLICAS_MISSING, Control, Drill, Said
+from canary.drills.drill import OUTAGE, Control, Drill, Said
 from canary.drills.stage import Stage
 from canary.drills.steps.brokers import Kill, Start
 from canary.drills.steps.logs import CutAt, NoteEnd
@@ -24,7 +24,6 @@ def _power_cut() -> tuple[Step, ...]:
     return (Kill(_ALL), CutAt(_ALL, _END), Start(_ALL), UntilIsr(frozenset(_ALL)), UntilReadable(), UntilAcked(30))
 
 
-_OUTAGE = REPLICAS_MISSING | {"offline-partition", "blind", "stalled", "unwritable"}
 _STEPS = (UntilAcked(30), NoteEnd(_END), UntilAcked(30), *_power_cut())
 _STAGE = Stage(cluster={"watch": {"topics": []}})
 
@@ -34,12 +33,11 @@ DRILL = Drill(
     stage=_STAGE,
     steps=(*_STEPS, UntilFound("truncation", 1), ResolveAll("lost"), *_power_cut(), UntilFound("truncation", 2)),
     says=(Said("lost-write", at="gone"), Said("truncation", severity="critical")),
-    echoes=REPLICAS_MISSING
-    | {"offline-partition", "inconsistent-offsets", "blind", "stalled", "unwritable", "unclean-election"},
+    echoes=OUTAGE | {"inconsistent-offsets", "unclean-election"},
     control=Control(
         why="With flush.messages=1 each record is on disk before it is acknowledged: neither power cut loses any.",
         stage=_STAGE.with_topic_config(flush_messages="1"),
         steps=(*_STEPS, *_power_cut()),
-        may_say=_OUTAGE,
+        may_say=OUTAGE,
     ),
 )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import TopicPartition
-
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import Rig
 from canary.drills.stage import PROBES
 from canary.drills.steps.brokers import lose_unflushed, named
+from canary.drills.steps.saying import ends
 from canary.drills.steps.step import Step
 from canary.probe.record import Probe, decode
 
@@ -100,11 +99,7 @@ class NoteEnd(Step):
 
     def take(self, rig: Rig) -> None:
         """Ask for it."""
-        consumer = direct.client(rig.lab.bootstrap)
-        try:
-            _, end = consumer.get_watermark_offsets(TopicPartition(self.topic, self.partition), 10.0, cached=False)
-        finally:
-            consumer.close()
+        end = ends(rig, self.topic)[self.partition]
         rig.places[self.name] = {Place(self.topic, self.partition, end)}
         rig.note(f"{self.topic}-{self.partition} ends at {end}")
 
