@@ -369,7 +369,7 @@ METRICS: dict[str, Metric] = {
             "Where the pages are; missing while api.url is not set and api.host is a wildcard.",
             ("url",),
         ),
-        _stored("canary_notifications_waiting", "Notifications of incidents that wait to be sent.", ("receiver",)),
+        _stored("canary_notifications_waiting", "Notifications of incidents that wait to be sent.", _RECEIVER),
         _stored(
             "canary_notifications_oldest_seconds",
             "How long the oldest of them has waited, or, beyond 30 s, for how long no process has looked for new ones.",

@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from grafana_foundation_sdk.models.text import TextMode
 
 from canary.metrics import METRICS
-from dashboards.boards.queries import HEARTBEAT, HERE, buckets, gauge, increase, quantile, rate, switches
+from dashboards.boards.queries import HEARTBEAT, HERE, SERVED, buckets, gauge, increase, quantile, rate, switches
 from dashboards.rules.thresholds import SILENT_S
 
 P = TypeVar("P", stat.Panel, timeseries.Panel, table.Panel, text.Panel, heatmap_builder.Panel)
@@ -91,11 +91,10 @@ def level(title: str, name: str, where: str, more: str, *, total: str = "sum", *
 
 def store_reachable(where: str) -> stat.Panel:
     """Return whether an API of each cluster reaches its store."""
-    served = "canary_api_cluster_store_up"
     return number(
         "Store reachable",
-        describe(served, "Of the worst cluster. Without the store /metrics shows nothing else; probing goes on."),
-        f"min(max by (cluster) ({gauge(served, where)}))",
+        describe(SERVED, "Of the worst cluster. Without the store /metrics shows nothing else; probing goes on."),
+        f"min(max by (cluster) ({gauge(SERVED, where)}))",
         steps=[(None, "red"), (1, "green")],
     )
 

@@ -11,6 +11,8 @@ HERE: Final = 'cluster=~"$cluster"'
 """The chosen clusters."""
 HEARTBEAT = "canary_runner_heartbeat_timestamp_seconds"
 BEGAN = "canary_incident_begin_timestamp_seconds"
+SERVED = "canary_api_cluster_store_up"
+"""Of each cluster that an API serves there is a series, with or without the store: where it is absent, all is."""
 SWITCHES: Final[Mapping[str, str]] = {
     "canary_api_certificate_": "set api.tls",
     "canary_api_info": "set api.url",

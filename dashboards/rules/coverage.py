@@ -2,7 +2,7 @@
 
 from canary.metrics import METRICS
 from dashboards.boards.queries import gauge, increase, one
-from dashboards.rules.rule import Rule, age, covered
+from dashboards.rules.rule import UNLOOKED, Rule, age, covered
 from dashboards.rules.thresholds import NIGHT_S, SCRUBBED_S
 
 _UNRECONCILED = age("canary_reconcile_last_success_timestamp_seconds", "canary_reconcile_interval_seconds")
@@ -37,12 +37,10 @@ def _unknown(prefix: str) -> str:
     return f"max by (cluster) ({gauge(f'{prefix}_unknown')}) > 0"
 
 
-_UNLOOKED = "no: it is about what is not looked at; the pages and /metrics say it"
-
 COVERAGE = (
     Rule(
         name="CanaryReconcileStale",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"{_UNRECONCILED} > {_INTERVAL} + {NIGHT_S}",
         summary="{{ $labels.cluster }} was not reconciled last night",
         meaning="The last reconciliation that was due (schedule.reconcile) did not end well, or did not begin.",
@@ -51,7 +49,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileMissing",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         class_="blindness",
         expression=f"{_UNRECONCILED} > 2 * {_INTERVAL} + {NIGHT_S}",
         summary="{{ $labels.cluster }} was not reconciled for two nights",
@@ -62,7 +60,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReconcileUnjudged",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_reconcile_unjudged')}) > 0",
         hold="10m",
         summary="Part of {{ $labels.cluster }} could not be reconciled",
@@ -73,7 +71,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestStale",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=_overdue("canary_digest"),
         summary="The digests of topics of {{ $labels.cluster }} are overdue",
         meaning="The digests that were due (clusters[].digests) were not made of all partitions. Records that are lost "
@@ -83,7 +81,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryDigestUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=_unknown("canary_digest"),
         hold="10m",
         summary="Of topics of {{ $labels.cluster }} it is unknown what they hold",
@@ -95,7 +93,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReceiptsStale",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=_overdue("canary_receipts"),
         summary="The check of receipts of {{ $labels.cluster }} is overdue",
         meaning="The check of receipts that was due (clusters[].receipts) was not made, or not without anything "
@@ -105,7 +103,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReceiptsUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=_unknown("canary_receipts"),
         hold="10m",
         summary="Of receipts of {{ $labels.cluster }} it is unknown whether their records are there",
@@ -120,7 +118,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryScrubberBehind",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) (({_SCRUB_AGE} > {SCRUBBED_S}) or "
         f"(({_SCRUB_AGE} > 21600) and ({_SCRUB_MOVES} == 0)))",
         hold="1h",
@@ -135,7 +133,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryRandomReadsUnanswered",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"(sum by (cluster, topic) ({_random_reads('unanswered')}) >= 2) and "
         f"(sum by (cluster, topic) ({_random_reads('answered')}) == 0) and "
         f"{covered(_RANDOM_READS, 3)}",
@@ -153,7 +151,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryUnverifiedExpiry",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"sum by (cluster) ({increase('canary_unverified_expired_total', window='1h')}) > 0",
         summary="Probes of {{ $labels.cluster }} expired unread",
         meaning="Retention removed acknowledged probes before any consumer read them: whether they were kept until "
@@ -163,7 +161,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryBrokersWithoutProbe",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_brokers_without_probe')}) > 0",
         hold="30m",
         summary="Brokers of {{ $labels.cluster }} are not probed",
@@ -173,7 +171,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryGroupsUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_groups_unknown')}) > 0",
         hold="15m",
         summary="Groups of {{ $labels.cluster }} are not seen",
@@ -187,7 +185,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryTransactionsUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_transactions_unknown')}) > 0",
         hold="15m",
         summary="Hanging transactions of {{ $labels.cluster }} are not seen",
@@ -199,7 +197,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryEpochsUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_epochs_unknown')}) > 0",
         hold="15m",
         summary="Elections in topics of {{ $labels.cluster }} are not seen",
@@ -213,7 +211,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryQuorumUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_quorum_unknown')}) > 0",
         hold="15m",
         summary="The controllers of {{ $labels.cluster }} are not seen",
@@ -225,7 +223,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryControllerBehind",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster, node) ({gauge('canary_quorum_voter_behind_seconds')}) > 60",
         hold="10m",
         summary="Controller {{ $labels.node }} of {{ $labels.cluster }} does not keep up",
@@ -239,7 +237,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryReplicasUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster) ({gauge('canary_replicas_unknown')}) > 0 "
         f"or sum by (cluster) ({_NOT_COMPARED}) > 0",
         hold="1h",
@@ -254,7 +252,7 @@ COVERAGE = (
     ),
     Rule(
         name="CanaryAuditCritical",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"{_CRITICAL_FINDINGS} > 0",
         hold="10m",
         summary="{{ $labels.cluster }} is configured to lose data",

@@ -1,18 +1,16 @@
 """Alerts about topics that are mirrored from another cluster; gaps have those of their kinds."""
 
 from dashboards.boards.queries import gauge
-from dashboards.rules.rule import Rule
+from dashboards.rules.rule import UNLOOKED, Rule
 
 _LINK = "cluster, source, topic"
 _BEHIND = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_seconds')})"
 _OBJECTIVE = f"max by ({_LINK}) ({gauge('canary_mirror_recovery_point_objective_seconds')})"
 
-_UNLOOKED = "no: it is about what is not looked at; the pages and /metrics say it"
-
 MIRRORS = (
     Rule(
         name="CanaryMirrorBehind",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"{_BEHIND} > on ({_LINK}) {_OBJECTIVE}",
         hold="3m",
         keep="5m",
@@ -28,7 +26,7 @@ MIRRORS = (
     ),
     Rule(
         name="CanaryMirrorUnknown",
-        notify=_UNLOOKED,
+        notify=UNLOOKED,
         expression=f"max by (cluster, source, topic) ({gauge('canary_mirror_unknown')}) > 0",
         hold="15m",
         summary="What the mirror of {{ $labels.topic }} from {{ $labels.source }} lacks is unknown",

@@ -4,8 +4,8 @@ No other rule fires for a cluster without series, because an expression over abs
 therefore judged here, and by cluster: `absent()` without a cluster is silent while another canary is scraped.
 """
 
-from dashboards.boards.queries import gauge, one
-from dashboards.rules.rule import SEEN, SERVED, Rule
+from dashboards.boards.queries import SERVED, gauge, one
+from dashboards.rules.rule import SEEN, Rule
 
 _RETIRED = (
     "Nothing is wrong if the cluster was taken out on purpose: CanaryVanished ends 3 h after its last series, "

@@ -9,12 +9,12 @@ from canary.anomalies.policy import class_of
 from dashboards.boards.queries import BEGAN, HEARTBEAT, gauge
 from dashboards.rules.thresholds import COVERED
 
+UNLOOKED = "no: it is about what is not looked at; the pages and /metrics say it"
+"""Why a receiver of ``notify`` is not told of a rule."""
 SILENCE = f"time() - max by (cluster) ({gauge(HEARTBEAT)})"
 """For how long (s) no runner of a cluster has judged anything."""
 UNWRITTEN = f"(max by (cluster) ({gauge('canary_api_store_writable')}) == 0)"
 """Clusters whose store takes writes of no API that shows them: then the silence of a runner says nothing of it."""
-SERVED = "canary_api_cluster_store_up"
-"""Of each cluster that an API serves there is a series, with or without the store: where it is absent, all is."""
 SEEN = "3h"
 """A cluster that had series within this time and has none has vanished."""
 PLANNED = "max by (cluster) (" + gauge("canary_quiet", 'reason="maintenance"') + ")"
@@ -32,15 +32,9 @@ _PLACE = "{{ with $labels.cluster }}?cluster={{ urlquery . }}{{ end }}" + "".joi
     }.items()
 )
 """The template of a runbook's query: its commands are filled in with the labels that an alert has."""
-
-
 _INCIDENTS = (
-    (
-        'sort_desc(topk by (cluster, incident) (1, canary_incident_info{{cluster=%q,class="CLASS"}}) '
-        f"* on (cluster, incident) group_left (topic, partition) (0 * max without (instance, pod) ({BEGAN}) + 1))"
-    )
-    .replace("{{", "{")
-    .replace("}}", "}")
+    'sort_desc(topk by (cluster, incident) (1, canary_incident_info{cluster=%q,class="CLASS"}) '
+    f"* on (cluster, incident) group_left (topic, partition) (0 * {gauge(BEGAN)} + 1))"
 )
 _FACTS = (
     f"{{{{ with printf `{_INCIDENTS}` $labels.cluster | query }}}}{{{{ if gt (len .) 5 }}}} the worst 5 of "
@@ -151,7 +145,7 @@ class Rule:
         return f"{self.meaning} {self.now}".strip() + facts
 
     def as_yaml(self) -> dict[str, Any]:
-        """Return the rule in Prometheus' shape, with a link to the incidents of its kind, or to the status page."""
+        """Return the rule in Prometheus' shape, with a link to its incidents, or to the status page."""
         link, page = ("incident_url", f"/alerts/{self.name}{_PLACE}") if self.kind else ("status_url", "/")
         return {
             "alert": self.name,

@@ -1,7 +1,7 @@
 """Alerts about the API and its store, and the test of the alarm itself."""
 
-from dashboards.boards.queries import HEARTBEAT, gauge, increase, least, one
-from dashboards.rules.rule import SEEN, SERVED, SILENCE, UNWRITTEN, Rule, age
+from dashboards.boards.queries import HEARTBEAT, SERVED, gauge, increase, least, one
+from dashboards.rules.rule import SEEN, SILENCE, UNWRITTEN, Rule, age
 from dashboards.rules.thresholds import DELAYED_S, EXPIRES_S, PROVEN_S, SILENT_S
 from storage.store.receivers import UNTOLD_S
 
@@ -12,6 +12,7 @@ _EXPIRY = gauge("canary_certificate_expiry_timestamp_seconds")
 _API_EXPIRY = least("canary_api_certificate_expiry_timestamp_seconds")
 _UNTOLD = gauge("canary_notifications_oldest_seconds")
 _GIVEN_UP = increase("canary_notifications_dropped_total", window="1h")
+
 SERVING = (
     Rule(
         name="CanaryAlertTest",
