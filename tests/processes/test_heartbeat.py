@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -20,30 +20,17 @@ from storage.store.receivers import UNTOLD_S
 from storage.store.repositories.notifications.outbox import KEPT_NS
 from tests.api.serving import view
 from tests.processes.test_notifying import open_one
-from tests.support import stores
 from tests.support.receiving import Answer, Receiving, receiving
 from tests.support.waiting import in_time, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 SECRET = "/ping/a-uuid-that-nobody-may-see"  # noqa: S105  # a test's
 S = 10**9
 
 
-@pytest.fixture(name="store")
-def _store(store_url: str) -> Iterator[Store]:
-    with Store.connect(store_url, timeout=60) as connected:
-        stores.upgrade(connected)
-        judged(connected)
-        yield connected
-
-
-@pytest.fixture(name="there")
-def _there() -> Iterator[Receiving]:
-    with receiving() as there:
-        yield there
+@pytest.fixture(autouse=True)
+def _judged(store: Store) -> None:
+    judged(store)
 
 
 @pytest.fixture(autouse=True)

@@ -19,30 +19,16 @@ from canary.settings.notify.receivers import ReceiverSettings
 from storage.store import Store
 from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import lost
-from tests.support import stores
 from tests.support.receiving import Answer, Receiving, receiving
 from tests.support.stalls import python_path
 from tests.support.waiting import in_time, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """What does not hang on the database."""
 SECRET = "a-key-that-nobody-may-see"  # noqa: S105  # a test's
-
-
-@pytest.fixture(name="store")
-def _store(store_url: str) -> Iterator[Store]:
-    with Store.connect(store_url, timeout=60) as connected:
-        stores.upgrade(connected)
-        yield connected
-
-
-@pytest.fixture(name="there")
-def _there() -> Iterator[Receiving]:
-    with receiving() as there:
-        yield there
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,17 @@ def quiet(bench: Bench, ns: int) -> None:
         bench.settle(2)
 
 
+def harmed() -> tuple[Bench, int]:
+    """Return a bench whose log lost a record six hours ago, and when that was; it was listed since, and not read."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle()
+    del bench.log[1]
+    harm_ns = bench.now_ns
+    quiet(bench, 6 * HOURS)
+    return bench, harm_ns
+
+
 def within(found: Violation, harm_ns: int) -> bool:
     """Return whether the interval has the moment of the harm in it; it always must."""
     return found.happened_after_ns is None or found.happened_after_ns <= harm_ns <= found.found_ns
@@ -77,12 +88,7 @@ def test_a_pass_of_the_scrubber_moves_the_bound_and_the_one_that_finds_it_does_n
 
 
 def test_a_pass_that_began_in_the_middle_has_not_read_what_lies_before() -> None:
-    bench = Bench()
-    bench.write(5)
-    bench.settle()
-    del bench.log[1]
-    harm_ns = bench.now_ns
-    quiet(bench, 6 * HOURS)
+    bench, harm_ns = harmed()
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1000, 3))
     bench.answer()
     quiet(bench, HOURS)
@@ -92,12 +98,7 @@ def test_a_pass_that_began_in_the_middle_has_not_read_what_lies_before() -> None
 
 
 def test_a_pass_that_goes_on_in_the_middle_has_not_read_what_lies_before() -> None:
-    bench = Bench()
-    bench.write(5)
-    bench.settle()
-    del bench.log[1]
-    harm_ns = bench.now_ns
-    quiet(bench, 6 * HOURS)
+    bench, harm_ns = harmed()
     bench.fold(f.ScrubAsked(bench.now_ns, TOPIC, 0, 1, 3))
     bench.answer()
     bench.epoch += 1
