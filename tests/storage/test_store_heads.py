@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
+from sqlalchemy import literal, select, union_all
 
+from canary.anomalies.anomaly import Severity
+from canary.anomalies.catalogue import CATALOGUE
+from canary.anomalies.policy import REHEARSALS, rank
+from storage.store.repositories.findings.heads import rank_of
 from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_notifications import ALL, PAGER, told
 from tests.storage.test_store_violations import MINUTE, T0, lost, offline, stored
@@ -22,6 +27,16 @@ IN_WINDOW = T0 + 10 * MINUTE
 @pytest.fixture(autouse=True)
 def _registered(store: Store) -> None:
     store.notifications.register(["pager", "all"], T0)
+
+
+def test_queries_order_violations_as_the_rank_does(store: Store) -> None:
+    """Also a kind that only another version knows."""
+    pairs = [(kind, one) for kind in (*CATALOGUE, *REHEARSALS, "newer") for one in get_args(Severity)]
+    rows = union_all(*(select(literal(kind).label("kind"), literal(one).label("severity")) for kind, one in pairs))
+    known = rows.subquery()
+    with store._database.reading() as connection:
+        found = connection.execute(select(known.c.kind, known.c.severity, rank_of(known))).all()
+    assert sorted(map(tuple, found)) == sorted((kind, one, rank(kind, one)) for kind, one in pairs)
 
 
 def planned_loss(store: Store) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, get_args
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, or_, select, update
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
@@ -86,7 +86,7 @@ def head(row: Any) -> dict[str, Any]:
     return {"head_id": row["id"], "head_ns": row["first_seen_ns"], **same}
 
 
-def rank_of(table: Table) -> ColumnElement[int]:
+def rank_of(table: FromClause) -> ColumnElement[int]:
     """Return `policy.rank` of the rows of a table that has kind and severity, for queries."""
     kind, severity = table.c.kind, table.c.severity
     ranks = {one: {each: rank(one, each) for each in get_args(Severity)} for one in (*CATALOGUE, *REHEARSALS)}
