@@ -12,12 +12,12 @@ from typing import Final
 from storage.store.values import TopologySpan
 
 APART_NS: Final = 5 * 10**9
-"""Absences with less between them are one outage."""
+"""What is gone with less between them went in one outage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Brokers that were gone at the same time, or shortly after each other.
+    """Brokers that went shortly after each other. One that was away already when others went is not among them.
 
     ``absences``: those that the timeline has; ``silence``: while no broker answered; ``brokers``: all of both.
     """
@@ -52,15 +52,28 @@ def outages(spans: Iterable[TopologySpan], since_ns: int, until_ns: int) -> list
     away = [span for span in spans if _away(span) and since_ns <= span.at_ns <= until_ns + APART_NS]
     groups: list[list[TopologySpan]] = []
     for span in away:
-        if groups and any(one.until_ns is None or span.at_ns <= one.until_ns + APART_NS for one in groups[-1]):
+        if groups and any(_went_with(one, span) for one in groups[-1]):
             groups[-1].append(span)
         elif span.at_ns <= until_ns:
             groups.append([span])
-    return [_outage(group, known) for group in groups]
+    return [_outage(group, known - _away_before(group, spans)) for group in groups]
 
 
 def _away(span: TopologySpan) -> bool:
     return (span.subject == "broker" and not span.detail) or (span.subject == "cluster" and span.detail == "silent")
+
+
+def _went_with(one: TopologySpan, later: TopologySpan) -> bool:
+    """Return whether a broker went shortly after another one, or in a silence: of that it is not known when."""
+    last_ns = one.at_ns if one.subject == "broker" else one.until_ns
+    return last_ns is None or later.at_ns <= last_ns + APART_NS
+
+
+def _away_before(group: Sequence[TopologySpan], spans: Iterable[TopologySpan]) -> frozenset[int]:
+    """Return the brokers that were away when a group began to go."""
+    begin_ns = group[0].at_ns
+    before = [span for span in spans if span.subject == "broker" and not span.detail and span.at_ns < begin_ns]
+    return frozenset(span.number for span in before if span.until_ns is None or span.until_ns > begin_ns)
 
 
 def _outage(group: Sequence[TopologySpan], known: frozenset[int]) -> Outage:

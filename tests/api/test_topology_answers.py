@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
 
 from api import create_app
 from canary.anomalies.topology_change import TopologyChange
@@ -129,6 +130,32 @@ def test_when_no_broker_answered_every_partition_is_exposed(store: Store, client
     basis, places = exposed(client, lost(80))
     assert basis == "in-sync replicas all gone or out of reach at once"
     assert places == [("orders", number) for number in range(5)]
+
+
+@pytest.mark.parametrize("gone", [[away(80, 1)], [silent(80), silent(90, ""), away(90, 1)]])
+def test_what_one_replica_alone_had_is_exposed_by_that_though_later_it_went_too(
+    store: Store, client: Client, gone: list[TopologyChange]
+) -> None:
+    """Brokers 2 and 3 go, broker 1 takes writes alone, and then goes as well: none of the others was in that danger."""
+    before = [one for one in SPREAD if one.subject == "partition" or one.number <= 3]
+    shrunken = [at(62, "probes", 0, 1, "1"), at(62, "orders", 0, 1, "1"), at(62, "orders", 1, 1, "1")]
+    after = [away(61, 2), away(62, 3), *shrunken, *gone, at(91, "probes", 0, 2, "2")]
+    store.topology.record("prod", [*before, *after])
+    store.violations.record("prod", [lost(95)])
+    assert exposed(client, lost(95)) == ("same leader and shrunken ISR", [("orders", 0), ("orders", 1)])
+
+
+def test_when_those_go_together_that_were_left_every_partition_is_exposed_that_had_no_other(
+    store: Store, client: Client
+) -> None:
+    """Broker 3 is down since long; then all others are killed: those that broker 2 led were in the same danger."""
+    shrunken = [at(31, "probes", 0, 1, "1,2"), at(31, "orders", 0, 1, "1,2"), at(31, "orders", 1, 2, "1,2")]
+    after = [away(30, 3), *shrunken, silent(80), silent(90, ""), away(90, 1), at(91, "probes", 0, 2, "2")]
+    store.topology.record("prod", [*SPREAD, *after])
+    store.violations.record("prod", [lost(95)])
+    basis, places = exposed(client, lost(95))
+    assert basis == "in-sync replicas all gone or out of reach at once"
+    assert places == [("orders", 0), ("orders", 1), ("orders", 3)]
 
 
 def test_when_the_leader_is_gone_with_others_what_any_of_them_led_is_exposed(store: Store, client: Client) -> None:
