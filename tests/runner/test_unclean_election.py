@@ -110,7 +110,8 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         evidence = canary.get(f"/api/v1/violations/{lost['id']}").json()["evidence"]
         assert {(one["subject"], one["leader"]) for one in evidence["topology"]} >= {("partition", 1)}
         assert {event["event"] for event in evidence["cluster_events"]} >= {"broker-left"}
-        assert canary.metric("canary_unclean_elections_total") >= 3
+        # a view is stored after what was found, and the quorum is asked after that
+        canary.until(lambda: canary.metric("canary_unclean_elections_total") >= 3, 10, "the elections are counted")
         led = canary.get("/api/v1/topology", topic="orders", partition=0).json()["items"]
         epochs = [one["leader_epoch"] for one in led if one["leader"] >= 0]
         known = [epoch for epoch in epochs if epoch is not None]  # what is over sooner than a sample has none
@@ -121,6 +122,8 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
 
 
 def quorum_known(canary: Canary, leader: int) -> None:
+    canary.until(lambda: canary.metric("canary_quorum_unknown") == 0, 30, "the quorum answers again")
+    canary.until(lambda: canary.metric("canary_epochs_unknown") == 0, 30, "the epochs are known again")
     (controller,) = canary.get("/api/v1/topology", subject="controller").json()["items"]
     assert controller["leader"] == leader == canary.metric("canary_quorum_leader")
     assert controller["leader_epoch"] == canary.metric("canary_quorum_epoch")
