@@ -80,7 +80,7 @@ def settings(bootstrap: str, topic: str) -> dict[str, Any]:
         "modes": {"idempotent": {"interval": "100ms"}, "transactional": {"interval": "500ms"}, "group": {}},
         "watch": {"audit": [UNSAFE]},
     }
-    return {"clusters": [cluster]}
+    return {"clusters": [cluster], "schedule": {"reconcile": "0 3 * * *"}}
 
 
 @pytest.mark.timeout(1800)
@@ -123,10 +123,13 @@ def test_a_loss_reaches_the_pager_within_30_s_and_its_resolution_too(
         assert runbook == f"{canary.base}/runbooks/{name}?cluster=t"
         assert "What to do" in HTTP.get(runbook).text
         linked = alert["annotations"]["incident_url"]
-        assert linked.startswith(f"{canary.base}/incidents?cluster=t&kind=")
-        page = HTTP.get(linked, follow_redirects=True)
+        assert linked == f"{canary.base}/alerts/{name}?cluster=t"
+        first = HTTP.get(linked).raise_for_status().text
+        assert "What now" in first
+        incident = re.search(r'<a href="(/incidents/[0-9a-f]{32})">All of it</a>', first)
+        assert incident is not None, first
+        page = HTTP.get(canary.base + incident[1])
         assert page.status_code == 200
-        assert "/incidents/" in str(page.url), "more than one incident is open"
         for heading in ("What now", "Timeline", "What else was exposed", "Violations"):
             assert heading in page.text
         canary.until(lambda: canary.violations("truncation"), 90, "the cut is found")

@@ -201,7 +201,7 @@ def test_a_transaction_that_hangs_is_told_with_whose_it_is_and_ended_as_it_says(
     watcher.start()
     try:
         said: Violation = until(lambda: heard.first("hanging-transaction"), 30, "it hangs")
-        assert (said.severity, said.topic, said.partition, said.offset) == ("critical", name, 0, 3)
+        assert (said.severity, said.topic, said.partition, said.offset) == ("warning", name, 0, 3)
         evidence = said.evidence
         assert (evidence["transactional_id"], evidence["coordinator"], evidence["coordinator_state"]) == (
             "billing-1",

@@ -1,7 +1,8 @@
 """A power cut takes what was acknowledged, and the outage that it begins with hides it.
 
-All brokers lose power at once. They come back one by one, each without the newest records of two partitions. At first
-these have no leader, which is an outage; a moment later they have one, and their last records are gone for ever.
+All brokers lose power at once. They come back one by one: the first has no replica of two partitions, the others come
+without their newest records. At first these have no leader, which is an outage; a moment later they have one, and their
+last records are gone for ever.
 
 The canary says which probes are gone. The incident that began as an outage is headed by the loss: its title, its advice
 and what people are told are those of lost writes.
@@ -14,20 +15,21 @@ from canary.drills.steps.saying import UntilHeaded
 from canary.drills.steps.waiting import UntilAcked, UntilIsr, UntilReadable, UntilSaid
 
 _BOTH = (0, 1)
+_HOLDERS = (2, 3)
 _STAGE = Stage(
-    topics={PROBES: Topic(replicas=((1, 2, 3), (2, 3, 1)))},
+    topics={PROBES: Topic(replicas=(_HOLDERS, (3, 2)))},
     cluster={"watch": {"topics": [], "offline_after": "1s"}},
 )
 _STEPS = (
     UntilAcked(30),
     UntilAcked(30, partition=1),
     Kill((1, 2, 3)),
-    LosePageCache((1, 2, 3), records=16, partitions=_BOTH),
+    LosePageCache(_HOLDERS, records=16, partitions=_BOTH),
     Start((1,)),
     UntilSaid("offline-partition"),
-    Start((2, 3)),
-    UntilIsr(frozenset({1, 2, 3})),
-    UntilIsr(frozenset({1, 2, 3}), partition=1),
+    Start(_HOLDERS),
+    UntilIsr(frozenset(_HOLDERS)),
+    UntilIsr(frozenset(_HOLDERS), partition=1),
     UntilReadable(_BOTH),
     UntilAcked(20),
     UntilAcked(20, partition=1),
