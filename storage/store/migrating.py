@@ -6,11 +6,13 @@ Alembic is loaded only by a process that has something to migrate.
 from importlib.resources import files
 from typing import Literal
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect, select, text
 
 from canary.footprint import hidden
 from storage.store.database import Database
 from storage.store.errors import BadValueError, StoreError
+from storage.store.models import INCIDENTS
+from storage.store.repositories.findings import heads
 
 _VERSIONS = files("storage.store") / "migrations" / "versions"
 
@@ -26,6 +28,8 @@ def upgrade(database: Database) -> None:
     with database.writing(serial="migrate") as connection:
         if _revision(connection) != newest():  # another process may have been quicker
             _migrate(connection, database.name, "upgrade", "head")
+            unresolved = select(INCIDENTS.c.id).where(INCIDENTS.c.state != "resolved")
+            heads.follow(connection, connection.scalars(unresolved).all())  # what it says of them may have changed
 
 
 def downgrade(database: Database, revision: str) -> None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import pytest
-from sqlalchemy import literal, select, union_all
+from sqlalchemy import literal, select, union_all, update
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import REHEARSALS, rank
+from storage.store.models import INCIDENTS
 from storage.store.repositories.findings.heads import rank_of
 from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_notifications import ALL, PAGER, told
@@ -123,3 +124,42 @@ def test_an_outage_that_ends_while_its_loss_is_recorded_is_not_resolved_over_the
     assert len(incidents) == 60
     assert {(one.kind, one.state, one.reason) for one in incidents} == {("lost-write", "open", None)}
     assert store.notifications.look(PAGER, T0 + MINUTE) == 60
+
+
+def test_an_incident_follows_a_person_too(store: Store) -> None:
+    """Acknowledged with its last open violation; of what is all resolved the worst heads, though it had ended first."""
+    store.violations.record("c", [offline(), holds()])
+    store.violations.end([offline().key("c")], T0 + MINUTE)
+    assert (stored(store).kind, stored(store).state) == ("isr-of-one", "open")
+    row = store.violations.acknowledge(stored(store).head_id, "ann looks")
+    assert row is not None
+    assert (stored(store).state, stored(store).reason, stored(store).note) == ("acknowledged", None, None)
+    store.incidents.resolve(stored(store).id, "false", T0 + 2 * MINUTE, "all is well")
+    found = stored(store)
+    assert (found.kind, found.state, found.note) == (offline().kind, "resolved", "all is well")
+    assert store.violations.reopen(row.id, "no") == 1
+    assert (stored(store).kind, stored(store).state, stored(store).note) == ("isr-of-one", "open", "no")
+
+
+def test_an_incident_of_an_old_runner_is_headed_by_what_led_to_it_until_its_violations_change(store: Store) -> None:
+    store.violations.record("c", [offline()])
+    with store._database.writing() as connection:
+        connection.execute(update(INCIDENTS).values(head_id="", head_ns=0))
+    assert (stored(store).head_id, stored(store).head_ns) == (stored(store).lead_id, T0)
+    store.notifications.look(ALL, T0)
+    (sent,) = store.notifications.due("all", T0)
+    assert sent.incident["head_id"] == stored(store).lead_id
+
+
+def test_after_an_upgrade_the_worst_heads_what_the_version_before_left(store: Store) -> None:
+    """Of version 0012 the first cause heads an incident; what is worse is told then."""
+    store.violations.record("c", [offline()])
+    assert told(store) == ["opened"]
+    store.violations.record("c", [lost(7)])
+    store.downgrade("0012")
+    with store._database.writing() as connection:
+        first = {"kind": offline().kind, "summary": offline().sentence}
+        connection.execute(update(INCIDENTS).values(first))
+    store.upgrade()
+    assert (stored(store).kind, stored(store).head_id) == ("lost-write", lost(7).key("c"))
+    assert told(store) == ["worsened"]

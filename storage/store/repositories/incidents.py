@@ -1,20 +1,17 @@
 """Incidents: violations of one place and time, under the worst of them."""
 
 from collections.abc import Collection
-from functools import partial
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Select, func, select, update
 
 from storage.store.cursors import Page
-from storage.store.database import Repository, one_of
+from storage.store.database import Repository
 from storage.store.models import INCIDENTS, VIOLATIONS
-from storage.store.repositories.findings.heads import changing, rank_of
+from storage.store.repositories.findings.heads import changing, incident_of, rank_of
 from storage.store.repositories.violations import acknowledge_where, reopen_where
-from storage.store.rows import matching, value_of
+from storage.store.rows import matching
 from storage.store.values import Incident, IncidentFilter
-
-_incident = partial(value_of, Incident)
 
 
 class Incidents(Repository):
@@ -22,7 +19,7 @@ class Incidents(Repository):
 
     def page(self, wanted: IncidentFilter | None = None, cursor: str | None = None, limit: int = 100) -> Page[Incident]:
         """Return a page of incidents, newest first."""
-        return self._page(_where(wanted), INCIDENTS.c.first_ns, _incident, cursor, limit)
+        return self._page(_where(wanted), INCIDENTS.c.first_ns, incident_of, cursor, limit)
 
     def worst(self, each: int, wanted: IncidentFilter | None = None) -> tuple[list[Incident], dict[str, int]]:
         """Return the incidents that are not resolved, the worst first, and how many each cluster has.
@@ -38,11 +35,11 @@ class Incidents(Repository):
         query = select(INCIDENTS, ranked.c.of).select_from(which).where(ranked.c.nth <= each).order_by(*order)
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return [_incident(row) for row in rows], {row.cluster: row.of for row in rows}
+        return [incident_of(row) for row in rows], {row.cluster: row.of for row in rows}
 
     def get(self, incident_id: str) -> Incident | None:
         """Return one incident (for its violations see ViolationFilter.incident_id), or None."""
-        return self._one(select(INCIDENTS).where(INCIDENTS.c.id == incident_id), _incident)
+        return self._one(select(INCIDENTS).where(INCIDENTS.c.id == incident_id), incident_of)
 
     def missing(self, ids: Collection[str]) -> list[str]:
         """Return those of some ids that no incident has."""
@@ -54,9 +51,8 @@ class Incidents(Repository):
         this = INCIDENTS.c.id == incident_id
         with changing(self._database, INCIDENTS, [incident_id]) as connection:
             connection.execute(update(INCIDENTS).where(this).values(note=note))
-            connection.execute(update(INCIDENTS).where(this, INCIDENTS.c.state == "open").values(state="acknowledged"))
             acknowledge_where(connection, VIOLATIONS.c.incident_id == incident_id, note)
-            return one_of(connection, select(INCIDENTS).where(this), _incident)
+        return self.get(incident_id)
 
     def resolve(
         self, incident_id: str, reason: Literal["lost", "planned", "false"], at_ns: int, note: str | None = None
@@ -77,14 +73,12 @@ class Incidents(Repository):
     ) -> list[str]:
         """Resolve incidents as `resolve` does, all or none; return the ids of those that do not exist: none is then."""
         these = INCIDENTS.c.id.in_(ids)
-        resolved = {"state": "resolved", "reason": reason}
         with changing(self._database, INCIDENTS, ids) as connection:
             if missing := _missing(connection, ids):
                 return missing
-            connection.execute(update(INCIDENTS).where(these).values(**resolved, note=note))
-            connection.execute(
-                update(VIOLATIONS).where(VIOLATIONS.c.incident_id.in_(ids)).values(**resolved, closed_ns=at_ns)
-            )
+            connection.execute(update(INCIDENTS).where(these).values(note=note))
+            resolved = {"state": "resolved", "reason": reason, "closed_ns": at_ns}
+            connection.execute(update(VIOLATIONS).where(VIOLATIONS.c.incident_id.in_(ids)).values(resolved))
         return []
 
     def reopen(self, incident_id: str, note: str | None = None) -> int:

@@ -51,7 +51,6 @@ class Violations(Repository):
                     .where(these, VIOLATIONS.c.state != "resolved")
                     .values(state="resolved", reason=reason, closed_ns=at_ns)
                 ).rowcount
-                heads.follow(connection, connection.scalars(select(VIOLATIONS.c.incident_id).where(these)))
         return ended
 
     def page(
@@ -165,13 +164,12 @@ def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: 
 
 
 def reopen_where(connection: Connection, incident_id: str, where: ColumnElement[bool], note: str | None) -> int:
-    """Open violations of an incident again that a person resolved and that have not ended, and the incident; count."""
+    """Open violations of an incident again that a person resolved and that have not ended, with a note; count."""
     by_a_person = VIOLATIONS.c.state == "resolved", VIOLATIONS.c.reason != "ended", VIOLATIONS.c.ended_ns.is_(None)
-    opened = {"state": "open", "reason": None, "note": note}
-    count = connection.execute(update(VIOLATIONS).where(where, *by_a_person).values(**opened, closed_ns=None)).rowcount
+    opened = {"state": "open", "reason": None, "note": note, "closed_ns": None}
+    count = connection.execute(update(VIOLATIONS).where(where, *by_a_person).values(opened)).rowcount
     if count:
-        connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(opened))
-        heads.follow(connection, [incident_id])
+        connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(note=note))
     return count
 
 

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from alembic import op
 
 from canary.anomalies.policy import rank
-from storage.store.repositories.findings import heads
 
 revision = "0013"
 down_revision = "0012"
@@ -17,7 +16,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the columns, and let the worst that is unresolved head each incident; what is worse than told is told then.
+    """Add the columns; what is worse than told is told once `migrating.upgrade` has let the worst head each incident.
 
     A runner of the version before may still insert incidents and notifications without them.
     """
@@ -27,9 +26,7 @@ def upgrade() -> None:
     op.add_column("notifications", sa.Column("openings", sa.BigInteger(), nullable=True))
     op.add_column("notifications", sa.Column("rank", sa.BigInteger(), nullable=True))
     op.add_column("notifications", sa.Column("alerts", sa.JSON(), nullable=True))
-    columns: list[sa.ColumnClause[Any]] = [
-        sa.column(name) for name in ("id", "lead_id", "lead_ns", "head_id", "head_ns", "state")
-    ]
+    columns: list[sa.ColumnClause[Any]] = [sa.column(name) for name in ("lead_id", "lead_ns", "head_id", "head_ns")]
     incidents = sa.table("incidents", *columns)
     told = sa.table(
         "notifications",
@@ -40,7 +37,6 @@ def upgrade() -> None:
     )
     connection = op.get_bind()
     connection.execute(sa.update(incidents).values(head_id=incidents.c.lead_id, head_ns=incidents.c.lead_ns))
-    heads.follow(connection, connection.scalars(sa.select(incidents.c.id).where(incidents.c.state != "resolved")).all())
     for row in connection.execute(sa.select(told).where(told.c.latest.is_(True))).all():
         known = rank(row.incident.get("kind", ""), row.incident.get("severity", "critical"))
         connection.execute(sa.update(told).where(told.c.id == row.id).values(rank=known))

@@ -6,51 +6,41 @@ cut log. The offline partition leads; the lost write heads.
 
 Of violations that are alike the first one heads. What happened in a planned window heads only where nothing else is
 unresolved; a resolved violation only where all are. An incident is open while one of its violations is, and resolved
-when all are. Whoever changes violations lets `follow` say so, one after the other for each cluster (``serial_of``).
+when all are: `follow` says so at the end of each transaction that changes them (`changing`, `recording.record`), and
+of all incidents after the store's tables were changed. These run one after the other for each cluster (``serial_of``).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, and_, case, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import REHEARSALS, rank
 from storage.store.database import Database
 from storage.store.models import INCIDENTS, VIOLATIONS
-from storage.store.rows import chunks
-from storage.store.values import WINDOW
+from storage.store.rows import chunks, value_of
+from storage.store.values import WINDOW, Incident
 
-_BY_WINDOW = and_(
-    VIOLATIONS.c.state == "acknowledged",
-    or_(
-        func.coalesce(VIOLATIONS.c.reason, "") == "planned",
-        func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW, autoescape=True),
-    ),
-)
-"""`is_by_window`, for queries."""
-_ALIKE = {name: VIOLATIONS.c[name] for name in ("kind", "severity", "state", "reason")} | {"by_window": _BY_WINDOW}
-"""What violations of an incident have in common that are alike."""
+_PLANNED = 1
+"""How much a violation in a planned window asks for attention: more than a resolved one (0), less than another (2)."""
 _REASONS = ("lost", "false", "planned", "ended")
 """Of an incident whose violations are resolved for several reasons the first of these."""
-
-
-class Weight(NamedTuple):
-    """How much a violation asks for attention; the greatest of an incident heads it."""
-
-    unresolved: int
-    """2: it is not resolved; 1: neither, but planned; 0: it is resolved."""
-    rank: int
-    earlier: int
-    """The negative of when it was first seen, in ns."""
-
-
-def weight(row: Any) -> Weight:
-    """Return the weight of a violation's row."""
-    unresolved = 0 if row["state"] == "resolved" else 1 if is_by_window(row) else 2
-    return Weight(unresolved, rank(row["kind"], row["severity"]), -row["first_seen_ns"])
 
 
 def is_by_window(row: Any) -> bool:
@@ -66,24 +56,30 @@ def serial_of(cluster: str) -> str:
 
 @contextmanager
 def changing(database: Database, table: Table, ids: Collection[str]) -> Iterator[Connection]:
-    """Run the body in a transaction that changes rows with these ids: alone with what their clusters found."""
-    clusters: set[str] = set()
+    """Run the body in a transaction that changes violations or incidents with these ids; incidents follow at its end.
+
+    It is alone with what the clusters of these rows found.
+    """
+    incident_id = table.c.id if table is INCIDENTS else table.c.incident_id
+    rows: dict[str, str] = {}
     with database.reading() as connection:
         for chunk in chunks(ids):
-            clusters.update(connection.scalars(select(table.c.cluster).where(table.c.id.in_(chunk)).distinct()))
-    with database.writing(serial=[serial_of(one) for one in clusters]) as connection:
+            query = select(incident_id, table.c.cluster).where(table.c.id.in_(chunk))
+            rows.update((of, cluster) for of, cluster in connection.execute(query))
+    with database.writing(serial=[serial_of(one) for one in set(rows.values())]) as connection:
         yield connection
-
-
-def of_incident(row: Any) -> Weight:
-    """Return the weight of the head of an incident's row."""
-    return weight({**row, "first_seen_ns": row["head_ns"]})
+        follow(connection, rows)
 
 
 def head(row: Any) -> dict[str, Any]:
     """Return the columns that an incident has from a violation's row that heads it."""
     same = {name: row[name] for name in ("kind", "severity", "summary")}
     return {"head_id": row["id"], "head_ns": row["first_seen_ns"], **same}
+
+
+def incident_of(row: Any) -> Incident:
+    """Return an incident; one that a runner of a version before wrote has no head yet but what led to it."""
+    return value_of(Incident, row, head_id=row.head_id or row.lead_id, head_ns=row.head_ns or row.lead_ns)
 
 
 def rank_of(table: FromClause) -> ColumnElement[int]:
@@ -100,37 +96,56 @@ def rank_of(table: FromClause) -> ColumnElement[int]:
 def follow(connection: Connection, incident_ids: Iterable[str]) -> None:
     """Let the violations of some incidents say again what these are."""
     for chunk in chunks(sorted(set(incident_ids))):
-        for incident_id, groups in _grouped(connection, chunk).items():
-            worst = max(groups, key=weight)
-            like = [column.is_not_distinct_from(worst[name]) for name, column in _ALIKE.items()]
-            known = [VIOLATIONS.c[name] for name in ("id", "kind", "severity", "summary", "first_seen_ns", "note")]
-            these = select(*known).where(VIOLATIONS.c.incident_id == incident_id, *like)
-            first = these.order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id)
-            row = connection.execute(first.limit(1)).mappings().one()
-            is_noted = func.coalesce(INCIDENTS.c.note, "").startswith(WINDOW, autoescape=True)
-            note = row["note"] if is_by_window(worst) else case((is_noted, None), else_=INCIDENTS.c.note)
-            now = {**head(row), **_state(groups), "note": note}
-            connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(now))
+        found = [
+            {"this": row["incident_id"], **head(row), **_state(row), "note": _note(row)}
+            for row in connection.execute(_HEADS, {"these": chunk}).mappings()
+        ]
+        if found:
+            connection.execute(_FOLLOW, found)
 
 
-def _state(groups: Sequence[Any]) -> dict[str, str | None]:
-    """Return state and reason of an incident with these groups of violations."""
-    states = {one["state"] for one in groups}
-    if "open" in states:
+def _heads() -> Select[Any]:
+    """Return the query of the heads of incidents (parameter ``these``), and what else says their states."""
+    mine, head = VIOLATIONS.alias(), VIOLATIONS
+    of_incident = mine.c.incident_id == INCIDENTS.c.id
+    worst = _unresolved(mine).desc(), rank_of(mine).desc(), mine.c.first_seen_ns, mine.c.id
+    first = select(mine.c.id).where(of_incident).order_by(*worst).limit(1)  # 10 times as fast as a window function
+    reason = case({one: nth for nth, one in enumerate(_REASONS)}, value=mine.c.reason)
+    return (
+        select(
+            *(head.c[name] for name in ("incident_id", "id", "kind", "severity", "summary", "first_seen_ns", "note")),
+            _unresolved(head).label("unresolved"),
+            INCIDENTS.c.note.label("noted"),
+            select(mine.c.id).where(of_incident, mine.c.state == "open").exists().label("is_open"),
+            select(func.min(reason)).where(of_incident).scalar_subquery().label("reason"),
+        )
+        .select_from(INCIDENTS.join(head, head.c.id == first.correlate(INCIDENTS).scalar_subquery()))
+        .where(INCIDENTS.c.id.in_(bindparam("these", expanding=True)))
+    )
+
+
+def _unresolved(table: FromClause) -> ColumnElement[int]:
+    """Return how much a violation asks for attention: 0 (it is resolved), _PLANNED or 2."""
+    state, reason, note = table.c.state, table.c.reason, func.coalesce(table.c.note, "")
+    planned = or_(reason == "planned", note.startswith(WINDOW, autoescape=True))
+    return case((state == "resolved", 0), (and_(state == "acknowledged", planned), _PLANNED), else_=2)
+
+
+_HEADS = _heads()
+_FOLLOW = update(INCIDENTS).where(INCIDENTS.c.id == bindparam("this"))
+
+
+def _state(row: Any) -> dict[str, str | None]:
+    """Return state and reason of an incident by its head."""
+    if row["is_open"]:
         return {"state": "open", "reason": None}
-    if "acknowledged" in states:
-        planned = all(is_by_window(one) for one in groups if one["state"] == "acknowledged")
-        return {"state": "acknowledged", "reason": "planned" if planned else None}
-    reasons = {one["reason"] for one in groups}
-    return {"state": "resolved", "reason": next((one for one in _REASONS if one in reasons), None)}
+    if row["unresolved"]:
+        return {"state": "acknowledged", "reason": "planned" if row["unresolved"] == _PLANNED else None}
+    return {"state": "resolved", "reason": None if row["reason"] is None else _REASONS[row["reason"]]}
 
 
-def _grouped(connection: Connection, incident_ids: Collection[str]) -> dict[str, list[Any]]:
-    """Return the violations of incidents in groups that are alike, by incident; a group has the note of any of it."""
-    columns = [VIOLATIONS.c.incident_id, *(column.label(name) for name, column in _ALIKE.items())]
-    of_all = func.min(VIOLATIONS.c.first_seen_ns).label("first_seen_ns"), func.min(VIOLATIONS.c.note).label("note")
-    query = select(*columns, *of_all).where(VIOLATIONS.c.incident_id.in_(incident_ids)).group_by(*columns)
-    groups: dict[str, list[Any]] = {}
-    for row in connection.execute(query).mappings():
-        groups.setdefault(row["incident_id"], []).append(row)
-    return groups
+def _note(row: Any) -> str | None:
+    """Return the note of an incident: that of a head in a planned window, or what a person wrote."""
+    planned = row["unresolved"] == _PLANNED
+    note: str | None = row["note" if planned else "noted"]
+    return note if planned or not (note or "").startswith(WINDOW) else None

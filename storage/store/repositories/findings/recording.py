@@ -80,7 +80,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
         if changed:
             connection.execute(update(VIOLATIONS).where(VIOLATIONS.c.id == row_id).values(changed))
     told = [rows[row_id] for row_id, old in before.items() if any(rows[row_id][name] != old[name] for name in _TOLD)]
-    heads.follow(connection, [row["incident_id"] for row in told])
+    heads.follow(connection, {row["incident_id"] for row in told} | incidents.joined)
     _count(connection, cluster, found)
     return sum(row["record_count"] for row in new)
 
@@ -221,8 +221,9 @@ class _Incidents:
         self._connection = connection
         self._cluster = cluster
         self._places: dict[str, list[Row]] = {}
-        self._dirty: dict[str, Row] = {}
         self._new: dict[str, Row] = {}
+        self.joined: set[str] = set()
+        """Ids of incidents that have another violation: what they are follows once their violations are stored."""
         self.again: list[Row] = []
         """Rows that are open again, which is news though their incidents may be acknowledged."""
 
@@ -240,13 +241,7 @@ class _Incidents:
                 incident["last_ns"] = max(incident["last_ns"], violation.at_ns)
                 if violation.at_ns < incident["lead_ns"]:
                     incident.update(_lead(row))
-                if heads.weight(row) > heads.of_incident(incident):
-                    incident.update(heads.head(row))
-                if row["state"] == "open" or incident["state"] == "resolved":
-                    # A new violation reopens an acknowledged incident, and one whose condition had ended.
-                    note = None if heads.is_by_window(incident) else incident["note"]
-                    incident |= {"state": row["state"], "reason": row["reason"], "note": row["note"] or note}
-                self._dirty[incident["id"]] = incident
+                self.joined.add(incident["id"])
                 return str(incident["id"])
         incident = {
             **{name: at[name] for name in _INCIDENT_TOO},
@@ -265,9 +260,11 @@ class _Incidents:
         """Write new and changed incidents."""
         for chunk in chunks(self._new.values()):
             self._connection.execute(insert(INCIDENTS), chunk)
-        for row_id, incident in self._dirty.items():
-            if row_id not in self._new:
-                self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(incident))
+        known = (one for place in self._places.values() for one in place if one["id"] not in self._new)
+        for incident in known:
+            if incident["id"] in self.joined:
+                moved = {name: incident[name] for name in ("first_ns", "last_ns", "lead_id", "lead_ns")}
+                self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident["id"]).values(moved))
         for row in self.again:
             this = INCIDENTS.c.id == row["incident_id"]
             last_ns = case((INCIDENTS.c.last_ns < row["last_seen_ns"], row["last_seen_ns"]), else_=INCIDENTS.c.last_ns)

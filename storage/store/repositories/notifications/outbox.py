@@ -12,9 +12,9 @@ from canary.threads import system
 from storage.store.database import Repository
 from storage.store.models import NOTIFICATIONS, RECEIVERS
 from storage.store.receivers import Interest, Notification, Receiver
+from storage.store.repositories.findings.heads import incident_of
 from storage.store.repositories.notifications.changes import alerts, changed, changes
 from storage.store.rows import insert_missing, value_of
-from storage.store.values import Incident
 
 KEPT_NS: Final = 86_400 * 10**9
 """A notification that could not be sent for so long is given up."""
@@ -22,7 +22,6 @@ _MOST: Final = 500
 """At most so many incidents in one transaction; the next look has the rest."""
 
 _notification = partial(value_of, Notification)
-_incident = partial(value_of, Incident)
 
 
 class Notifications(Repository):
@@ -130,7 +129,7 @@ class Notifications(Repository):
 
 def _told(receiver: str, row: Any, at_ns: int) -> list[dict[str, Any]]:
     """Return the rows to insert for an incident; the last one is the latest."""
-    incident, told = _incident(row), changes(row)
+    incident, told = incident_of(row), changes(row)
     return [
         asdict(
             Notification(
