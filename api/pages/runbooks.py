@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from api.access.headers import CONTENT_SECURITY_POLICY
 from api.judgement.briefing import bootstrap_of
+from api.judgement.safety import silence
 from api.pages.incident import FirstScreen, first_screen
 from api.pages.placeholders import PLACEHOLDERS, filled, fitting
 from api.pages.rendering import missing, render
@@ -94,7 +95,7 @@ class Now:
 
     ``screen``: of the worst incident that is not resolved; ``others``: how many there are besides; ``over``: without
     one, the last that was. ``bootstrap``: addresses of live brokers, "" where none is known. ``unknown``: why nothing
-    of this is known; "": it is.
+    of this is known; "": it is. ``silence``: why the cluster is not judged now; "": it is.
     """
 
     cluster: str = ""
@@ -103,6 +104,7 @@ class Now:
     over: Incident | None = None
     bootstrap: str = ""
     unknown: str = ""
+    silence: str = ""
 
     @property
     def blanks(self) -> dict[str, str]:
@@ -119,7 +121,8 @@ async def _now(state: State, kind: str, given: dict[str, str]) -> Now:
     cluster = given.get("cluster")
     if cluster is None:
         return Now()
-    if cluster not in (await state.knowledge()).clusters:
+    view = (await state.knowledge()).clusters.get(cluster)
+    if view is None:
         return Now(cluster, unknown=f"this canary knows no cluster {cluster}, or you may not see it")
     partition = given.get("partition")
     wanted = IncidentFilter(cluster, kind or None, given.get("topic"), None if partition is None else int(partition))
@@ -127,7 +130,8 @@ async def _now(state: State, kind: str, given: dict[str, str]) -> Now:
     over = [] if worst else (await state.calls(state.store.incidents.page, wanted, None, 1)).items
     screen = await first_screen(state, worst[0]) if worst else None
     others = sum(totals.values()) - len(worst)
-    return Now(cluster, screen, others, over[0] if over else None, await bootstrap_of(state, cluster))
+    bootstrap = await bootstrap_of(state, cluster)
+    return Now(cluster, screen, others, over[0] if over else None, bootstrap, silence=silence(view) or "")
 
 
 def _filled(section: dict[str, Any], values: dict[str, str], bootstrap: str) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def test_a_judge_that_stands_is_said_though_its_process_speaks(client: Client, s
     shown(store, judged_s=20, more=FAILING)
     assert re.fullmatch(r"The canary of prod has not judged anything for 2\d s\.", sentence(client))
     assert "has not judged anything" in ready(client)
+    page = client.get("/alerts/CanaryLostWrite", cluster="prod").text
+    assert "Whether it is so now is unknown:</strong> The canary of prod has not judged" in page
     text = client.get("/metrics").text
     (beat,) = re.findall(r"canary_runner_heartbeat_timestamp_seconds{.*} (\S+)", text)
     assert 19 < time.time() - float(beat) < 60
