@@ -251,6 +251,8 @@ class BesideAnother(Step):
             return
         if late := [one - began for one in calls if one > began + _ON_ITS_WAY_S]:
             rig.complain(f"the heartbeat of {_ANOTHER} is called {late[0]:.1f} s after it died")
+        if rig.complaints:
+            return
         alert = "PATH has no prometheus" if ask is None else f"after {rang_s:.1f} s, with a hold of {HOLD_S} s"
         rig.table += [
             (f"no series of {_ANOTHER}", f"after {gone_s:.1f} s"),
