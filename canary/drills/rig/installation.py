@@ -75,10 +75,17 @@ class Installation:
 
     def start(self) -> None:
         """Start every part: its settings are those of its file, whatever this process's environment says."""
+        self.processes = [self.begun([part, "--config", str(self.config)], self._environment()) for part in self.parts]
+
+    def answer(self, *arguments: str) -> str:
+        """Return what ``canary ARGUMENTS`` prints with its settings."""
+        command = [sys.executable, "-m", "canary.cli", *arguments, "--config", str(self.config)]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=self._environment()).stdout  # noqa: S603  # ourselves
+
+    def _environment(self) -> dict[str, str]:
         others = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX) or name in RESERVED}
         others.pop("CANARY_CONFIG", None)
-        others |= {"PYTHONFAULTHANDLER": "1"} | self.environment  # says where, should a client library crash
-        self.processes = [self.begun([part, "--config", str(self.config)], others) for part in self.parts]
+        return others | {"PYTHONFAULTHANDLER": "1"} | self.environment  # says where, should a client library crash
 
     def begun(self, arguments: list[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start ``canary ARGUMENTS`` in a session of its own, which writes to the log."""

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import resource
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import httpx
 
+from canary.drills.monitoring import HOLD_S, heartbeat, prometheus
 from canary.drills.rig.installation import Installation
-from canary.drills.rig.rig import Rig, StoppedError
+from canary.drills.rig.rig import CLUSTER, Rig, StoppedError
 from canary.drills.steps.step import Step
 
 _START_S: Final = 40.0
 _ACKED: Final = "canary_probes_acked_total"
 _PROBES: Final = 10
 """So many are seen by a canary that has started."""
+_ANOTHER: Final = "another"
+"""The other canary, its cluster and its topic are called so."""
+_SERVED: Final = "canary_api_cluster_store_up"
+"""The series that CanaryVanished and CanaryAbsent ask for."""
+_FIRED: Final = 'max_over_time(ALERTS{{alertstate="firing"}}[{}s])'
+_GONE_S: Final = 10.0
+_RINGS_S: Final = 30.0
+_LOOK_S: Final = 75.0
+"""A heartbeat is called each minute."""
+_ON_ITS_WAY_S: Final = 1.0
+"""A call may arrive so long after its process was killed."""
 _CLOCK_FILE: Final = "CANARY_DRILL_CLOCK"
 _CLOCK: Final = f"""import os, time
 from pathlib import Path
@@ -184,6 +199,79 @@ class SecondRunner(Step):
     def __str__(self) -> str:
         """Say it."""
         return "a second runner of the same name is started on the same store"
+
+
+@dataclass(frozen=True, slots=True)
+class BesideAnother(Step):
+    """Another canary, with a cluster's name, a store, an API and a heartbeat of its own, runs beside this one.
+
+    If it dies its cluster must be missed, and no other; if it lives none may be. What is looked at: the series of both,
+    the calls of its heartbeat, and the alerts of a Prometheus that scrapes both, where PATH has one.
+    """
+
+    dies: bool = True
+
+    def take(self, rig: Rig) -> None:
+        """Start it, kill it if it has to die, and see what is missed."""
+        with contextlib.ExitStack() as ending:
+            url, calls = ending.enter_context(heartbeat())
+            cluster = rig.canary.clusters[0] | {"name": _ANOTHER, "topic": {"name": _ANOTHER, "partitions": 1}}
+            pulse = {"name": "pulse", "kind": "heartbeat", "url": url}
+            settings = {"runner": {"name": _ANOTHER, "segment_age": "5s"}, "notify": [pulse]}
+            another = Installation(rig.directory / _ANOTHER, [cluster], settings)
+            ending.callback(another.kill)
+            another.start()
+            rig.until(lambda: calls, _START_S, "the heartbeat of the other canary is called")
+            ask = ending.enter_context(prometheus(rig.directory / "prometheus", rig.canary, another))
+            both = {CLUSTER, _ANOTHER}
+            rig.until(lambda: ask is None or ask(_SERVED) == both, _START_S, "Prometheus has scraped both canaries")
+            self._look(rig, another, calls, ask)
+
+    def _look(self, rig: Rig, another: Installation, calls: list[float], ask: Callable[[str], set[str]] | None) -> None:
+        """Look for longer than a heartbeat waits between two calls, and than the alert takes."""
+        missed = {_ANOTHER} if self.dies else set()
+        if self.dies:
+            another.kill()
+        began = rig.note(f"the other canary {'is killed (-9), all of it' if self.dies else 'lives on'}", done=True)
+        alerts = f"an alert fires for {_ANOTHER}, and for no other cluster" if self.dies else "no alert fires"
+
+        def alarmed() -> bool:
+            return ask is None or ask(_FIRED.format(math.ceil(time.time() - began))) == missed
+
+        living = {CLUSTER, _ANOTHER} - missed
+        rig.expect(lambda: _served(rig.canary, another) == living, _GONE_S, "the living have series, and no other")
+        gone_s = time.time() - began
+        rig.expect(alarmed, _RINGS_S, alerts)
+        rang_s = time.time() - began
+        if rig.stopping.wait(max(began + _LOOK_S - time.time(), 0.0)):
+            raise StoppedError
+        rig.expect(alarmed, _GONE_S, f"{alerts}, to the end")
+        if not self.dies:
+            rig.expect(lambda: calls[-1] > began, _GONE_S, f"the heartbeat of {_ANOTHER} is called again")
+            return
+        if late := [one - began for one in calls if one > began + _ON_ITS_WAY_S]:
+            rig.complain(f"the heartbeat of {_ANOTHER} is called {late[0]:.1f} s after it died")
+        if rig.complaints:
+            return
+        alert = "PATH has no prometheus" if ask is None else f"after {rang_s:.1f} s, with a hold of {HOLD_S} s"
+        rig.table += [
+            (f"no series of {_ANOTHER}", f"after {gone_s:.1f} s"),
+            ("CanaryAbsent fires", alert),
+            ("no call of its heartbeat", f"for {time.time() - began:.0f} s"),
+        ]
+
+    def __str__(self) -> str:
+        """Say it."""
+        return "another canary is started beside this one"
+
+
+def _served(*canaries: Installation) -> set[str]:
+    """Return the clusters whose series an API shows now; one that does not answer shows none."""
+    found: set[str] = set()
+    for one in canaries:
+        with contextlib.suppress(httpx.TransportError):
+            found |= {sample.labels["cluster"] for sample in one.samples(_SERVED) if sample.name == _SERVED}
+    return found
 
 
 # Its clock
