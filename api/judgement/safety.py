@@ -191,7 +191,8 @@ def _unjudged(cluster: ClusterView) -> str:
     return f"The canary of {name} has not judged anything for {plain_duration(cluster.age_s or 0)}."
 
 
-def _waits(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def waits(cluster: ClusterView) -> str | None:
+    """Return a sentence on what keeps a runner from judging now; None: nothing does."""
     return f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}." if cluster.waiting_for else None
 
 
@@ -263,7 +264,7 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("broken", _loses),
     ("broken", _breaks),
     ("unknown", lambda cluster, _rows: silence(cluster)),
-    ("unknown", _waits),
+    ("unknown", lambda cluster, _rows: waits(cluster)),
     ("unknown", _blinded),
     ("unknown", _unproven),
     ("watch", _troubled),

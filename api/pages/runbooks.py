@@ -1,7 +1,7 @@
 """The runbooks: what to do when an alert fires. The API serves them, so that they can be read without the internet."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,9 @@ async def _now(state: State, kind: str, given: dict[str, str]) -> Now:
     partition = given.get("partition")
     wanted = IncidentFilter(cluster, kind or None, given.get("topic"), None if partition is None else int(partition))
     worst, totals = await state.calls(state.store.incidents.worst, 1, wanted)
+    if not worst and wanted.topic:  # it may be one of the whole cluster
+        wide = replace(wanted, topic="", partition=None)
+        worst, totals = await state.calls(state.store.incidents.worst, 1, wide)
     over = [] if worst else (await state.calls(state.store.incidents.page, wanted, None, 1)).items
     screen = await first_screen(state, worst[0]) if worst else None
     others = sum(totals.values()) - len(worst)

@@ -39,9 +39,14 @@ CLASSES: Final[tuple[Class, ...]] = get_args(Class)
 """The classes of incidents and alerts, the worst first."""
 _SEVERITIES: Final = ("info", "warning", "critical")
 AGAIN_NS: Final = 5 * 60 * 10**9
-"""A condition that still holds is reported again after so long."""
+"""A condition that still holds is reported again after so long: so what outlasts a planned window is open after it."""
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000
+
+
+def is_due(said_ns: int, now_ns: int) -> bool:
+    """Return whether what still holds is to be reported again: so long ago, or by a clock that was ahead since."""
+    return not 0 <= now_ns - said_ns < AGAIN_NS
 
 
 def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:

@@ -174,6 +174,15 @@ def test_other_topics_elections_are_not_survived_by_our_probes() -> None:
     assert survived(spans[3:], frozenset({"ours"})) == Survived()
 
 
+def test_an_incident_of_the_whole_cluster_is_shown_for_each_of_its_places(client: Client, store: Store) -> None:
+    place = {"cluster": "prod", "topic": "durability-canary", "partition": "1"}
+    assert "No incident" in client.get("/alerts/CanaryUnseenGrowing", **place).text
+    store.violations.record("prod", [replace(lost(1, at_ns=NOW), kind="unwritable", identity=None, offset=None)])
+    (wide,) = store.incidents.page().items
+    assert (wide.topic, wide.partition) == ("", None)
+    assert f"/incidents/{wide.id}" in client.get("/alerts/CanaryUnseenGrowing", **place).text
+
+
 def test_a_loss_in_an_outage_is_the_first_thing_its_page_says(client: Client, store: Store) -> None:
     outage = replace(lost(0, at_ns=NOW), kind="offline-partition", offset=None, identity=None, summary="no leader")
     store.violations.record("prod", [outage])

@@ -322,8 +322,8 @@ TOPOLOGY: Final[list[Mutation]] = [
         ),
         ("_limit_ns", 'kind == "isr-of-one" and known.ours', 'kind == "isr-of-one"'),
         ("_report_due", "condition.extent != extent or key[2] == OTHERS", "key[2] == OTHERS"),
-        ("_report_due", "ripe = scope.state.now_ns - condition.said_ns >= AGAIN_NS", "ripe = False"),
-        ("_report_due", "ripe = scope.state.now_ns - condition.said_ns >= AGAIN_NS", "ripe = True"),
+        ("_report_due", "ripe = is_due(condition.said_ns, scope.state.now_ns)", "ripe = False"),
+        ("_report_due", "ripe = is_due(condition.said_ns, scope.state.now_ns)", "ripe = True"),
         ("_report_due", "ripe = now - condition.watched_ns >= _limit_ns(top, key)", "ripe = True"),
         (
             "_report_due",
@@ -358,10 +358,10 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("_report_others", "end_all(scope, lambda other: other == key)", "pass"),
         (
             "_report_others",
-            "known.said_ns is not None and scope.state.now_ns - known.said_ns < AGAIN_NS",
+            "known.said_ns is not None and not is_due(known.said_ns, scope.state.now_ns)",
             "known.said_ns is not None",
         ),
-        ("_report_others", "known.said_ns is not None and scope.state.now_ns - known.said_ns < AGAIN_NS", "False"),
+        ("_report_others", "known.said_ns is not None and not is_due(known.said_ns, scope.state.now_ns)", "False"),
         ("_report", 'severity = "info" if kind == "unclean-election" else None', "severity = None"),
         ("end_all", "condition.said_ns is not None", "True"),
         ("reported", "one.said_ns is not None", "True"),

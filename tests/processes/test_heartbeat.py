@@ -109,6 +109,17 @@ def test_a_cluster_that_no_runner_judges_stops_it_and_its_return_starts_it(store
     assert ["new" in stopped[0], "prod" in stopped[1], len(stopped)] == [True, True, 2], "once each"
 
 
+def test_a_runner_that_cannot_judge_stops_it(store: Store, there: Receiving) -> None:
+    """Its process lives and publishes, as while partitions have no leader: the page says unknown, so does the pulse."""
+    one = beats(store, there)
+    store.views.save("prod", "canary-0", time.time_ns(), view(waiting_for="list_offsets: OFFSET_NOT_AVAILABLE"))
+    with capture_logs() as logged:
+        assert calls(one, there) == 0
+    assert "OFFSET_NOT_AVAILABLE" in logged[-1]["reason"]
+    judged(store)
+    assert calls(one, there) == 1
+
+
 def test_another_cluster_that_is_not_judged_does_not_stop_it(store: Store, there: Receiving) -> None:
     judged(store, "other", at_ns=time.time_ns() - 3600 * S)
     assert calls(beats(store, there), there) == 1

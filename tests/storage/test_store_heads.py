@@ -96,6 +96,14 @@ def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: St
     assert told(store, ALL) == ["opened"]
 
 
+def test_what_outlasts_a_window_is_told_once_however_many_partitions_it_has(store: Store) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + MINUTE, "disks", "ann")
+    store.violations.record("c", [replace(holds(), partition=place, kind="unwritable") for place in range(6)])
+    for place in range(6):  # each batch has what is found in that second
+        store.violations.record("c", [replace(holds(T0 + 2 * MINUTE, T0), partition=place, kind="unwritable")])
+        assert told(store) == ([] if place else ["opened"])
+
+
 def test_an_outage_that_ends_while_its_loss_is_recorded_is_not_resolved_over_the_loss(store: Store) -> None:
     """Two runners, the store's PostgreSQL or SQLite, and each of some hundred incidents at once."""
     for place in range(60):

@@ -247,6 +247,16 @@ def test_a_violation_is_acknowledged(store: Store) -> None:
     assert store.violations.acknowledge("unknown", None) is None
 
 
+def test_what_a_person_said_of_a_resolved_incident_stays(store: Store) -> None:
+    store.violations.record("c", [lost(1)])
+    store.incidents.resolve(stored(store).id, "lost", T0 + MINUTE, "26 lost, ticket 4711")
+    store.incidents.acknowledge(stored(store).id, "a late click")
+    store.violations.acknowledge(lost(1).key("c"), "a late click")
+    row = store.violations.get(lost(1).key("c"))
+    assert row is not None
+    assert (stored(store).note, row.note) == ("26 lost, ticket 4711", None)
+
+
 def test_a_condition_ends_and_is_open_again_when_it_comes_back(store: Store) -> None:
     condition = lost(1, kind="under-min-isr", severity="warning")
     key = condition.key("c")

@@ -9,7 +9,7 @@ from canary.anomalies.absence import Absences
 from canary.anomalies.groups.ends import Ends
 from canary.anomalies.groups.place import Event, PlaceState, State
 from canary.anomalies.groups.sample import Log, Place, Round, Told
-from canary.anomalies.policy import AGAIN_NS
+from canary.anomalies.policy import is_due
 from canary.anomalies.violation import Violation
 
 _NAMED: Final = 100
@@ -206,7 +206,7 @@ class Groups:
                     del group.said_ns[topic]
                     ended.append(self._condition(name, topic, "ended", {}))
                 continue
-            if said_ns and self._now_ns - said_ns < AGAIN_NS:
+            if said_ns and not is_due(said_ns, self._now_ns):
                 continue
             summary, evidence = self._words(name, group, topic, stuck[topic])
             since_ns = since_ns or evidence["since_ns"]

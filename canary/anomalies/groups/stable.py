@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from canary.anomalies.absence import Absences
 from canary.anomalies.groups.sample import Log, Place
-from canary.anomalies.policy import AGAIN_NS
+from canary.anomalies.policy import is_due
 from canary.anomalies.violation import Violation
 
 _PAUSE_NS: Final = 60 * 10**9
@@ -112,7 +112,7 @@ class Stable:
         ``overdue``: it has lasted longer than the cluster lets any transaction last.
         """
         place, still = (view.topic, view.partition), self._still[view.topic, view.partition]
-        if still.said_ns and at_ns - still.said_ns < AGAIN_NS:
+        if still.said_ns and not is_due(still.said_ns, at_ns):
             return None
         still.said_ns = at_ns
         holder, minutes = view.holder, (at_ns - view.since_ns) / 60e9

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from api.health import silent
+from api.judgement.safety import waits
 from api.knowledge.heartbeats import Heartbeats
 from api.knowledge.views import read_views
 from api.state import Knowledge
@@ -82,7 +83,8 @@ class Heartbeat(Leader):
         views = read_views(
             self._store.views.all(), now_ns, self._clusters, lambda runner, ns: self._heard.heard(runner, ns, now_s)
         )
-        return silent(Knowledge(now_ns, views, (), ()), self._clusters)
+        waiting = (waits(view) for name, view in views.items() if name in (self._clusters or views))
+        return silent(Knowledge(now_ns, views, (), ()), self._clusters) or next(filter(None, waiting), None)
 
     def _untold(self) -> str | None:
         """Return which other receiver could not be told of incidents; None: all are told."""

@@ -47,10 +47,13 @@ class Incidents(Repository):
             return _missing(connection, ids)
 
     def acknowledge(self, incident_id: str, note: str | None = None) -> Incident | None:
-        """Acknowledge an open incident and its open violations, with a note. None if there is none."""
+        """Acknowledge an open incident and its open violations, with a note. None if there is none.
+
+        A resolved one stays as it is.
+        """
         this = INCIDENTS.c.id == incident_id
         with changing(self._database, INCIDENTS, [incident_id]) as connection:
-            connection.execute(update(INCIDENTS).where(this).values(note=note))
+            connection.execute(update(INCIDENTS).where(this, INCIDENTS.c.state != "resolved").values(note=note))
             acknowledge_where(connection, VIOLATIONS.c.incident_id == incident_id, note)
         return self.get(incident_id)
 

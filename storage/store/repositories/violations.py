@@ -87,7 +87,7 @@ class Violations(Repository):
         return self._one(select(VIOLATIONS).where(VIOLATIONS.c.id == violation_id), _whole)
 
     def acknowledge(self, violation_id: str, note: str | None = None) -> StoredViolation | None:
-        """Acknowledge an open violation (a resolved one stays resolved), with a note. None if there is none."""
+        """Acknowledge an open violation (a resolved one stays as it is), with a note. None if there is none."""
         this = VIOLATIONS.c.id == violation_id
         with heads.changing(self._database, VIOLATIONS, [violation_id]) as connection:
             acknowledge_where(connection, this, note)
@@ -158,8 +158,8 @@ def loss() -> ColumnElement[bool]:
 
 
 def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: str | None) -> None:
-    """Put ``note`` on violations and acknowledge those that are open."""
-    connection.execute(update(VIOLATIONS).where(where).values(note=note))
+    """Put ``note`` on violations that are not resolved, and acknowledge those that are open."""
+    connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state != "resolved").values(note=note))
     connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state == "open").values(state="acknowledged"))
 
 

@@ -732,3 +732,31 @@ def test_an_outage_is_over_with_an_acknowledgement_though_consumers_are_behind_s
     bench.ack(sequence, offset)
     bench.rounds(1)
     assert bench.says() == []
+
+
+def test_probes_that_were_acknowledged_together_do_not_hide_that_the_next_one_never_is() -> None:
+    """The judge folds the sends of an interval before its acknowledgements, which have times of their own."""
+    bench = Watched()
+    bench.rounds(1)
+    bench.fold(f.PartitionSeen(bench.now_ns, bench.sample, TOPIC, 0, 1, "1", "1"))
+    sequences = bench.send(4)
+    offsets = bench.append(*sequences[:3])
+    acked = zip(sequences, offsets, strict=False)
+    bench.fold(*(f.Acked(bench.now_ns + i, TOPIC, 0, PRODUCER, 1, s, o, 2_000_000) for i, (s, o) in enumerate(acked)))
+    bench.poll()
+    bench.rounds(70)
+    assert [one.partition(":")[0] for one in bench.says()] == ["unwritable"]
+
+
+def test_what_holds_is_reported_again_though_the_clock_was_set_back_an_hour() -> None:
+    """Each five minutes by the clock of now: what was said in the future would not be said again for an hour."""
+    bench = Watched()
+    bench.write(5)
+    bench.poll()
+    outage(bench, 90)
+    (first,) = bench.said
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.now_ns -= 3600 * S
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    silence(bench, 310)
+    assert [(one.key("c"), one.at_ns < first.at_ns) for one in bench.said[1:]] == [(first.key("c"), True)] * 2

@@ -78,7 +78,8 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
     log.acked_ns = run[-1].at_ns
-    log.tried_ns = first.at_ns if stream.open and stream.mode not in FENCED else 0  # the writer may send no more
+    waits = stream.open and stream.mode not in FENCED  # of what is fenced the writer may send no more
+    log.tried_ns = log.acked_ns if waits else 0
     if first.offset is None:
         if not in_transaction:
             promise_unplaced(topic, log, stream, a, b)

@@ -11,7 +11,7 @@ from typing import Any
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
-from canary.anomalies.policy import AGAIN_NS
+from canary.anomalies.policy import is_due
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -95,7 +95,7 @@ def _report_due(scope: Scope, extent: str, now: int) -> None:
             ripe = now - condition.watched_ns >= _limit_ns(top, key)
         else:
             said[key[0]] = said.get(key[0], 0) + 1
-            ripe = scope.state.now_ns - condition.said_ns >= AGAIN_NS
+            ripe = is_due(condition.said_ns, scope.state.now_ns)
         if ripe:
             due.setdefault(key[0], []).append(key)
     for kind in dict.fromkeys([*due, *(key[0] for key in top.conditions if key[2] == OTHERS)]):
@@ -167,7 +167,7 @@ def _report_others(scope: Scope, kind: str, over: list[Key]) -> None:
         return
     if known is None:
         known = top.conditions[key] = Condition("", "all", top.watched_ns.get("all", 0), scope.state.now_ns)
-    if known.said_ns is not None and scope.state.now_ns - known.said_ns < AGAIN_NS:
+    if known.said_ns is not None and not is_due(known.said_ns, scope.state.now_ns):
         return
     known.said_ns = scope.state.now_ns
     named = [f"{name}-{partition}" for _, name, partition in over[:_NAMED]]

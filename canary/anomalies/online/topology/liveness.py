@@ -20,7 +20,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.policy import AGAIN_NS
+from canary.anomalies.policy import is_due
 from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
@@ -81,8 +81,8 @@ def judge(scope: Scope) -> None:
         for one in _standing(topic, log):
             _count_stall(scope, topic, log, one)
     for stall in state.stalls.values():
-        if stall.said is not None and state.now_ns - max(stall.said.at_ns, stall.again_ns) >= AGAIN_NS:
-            stall.again_ns = state.now_ns  # so that what outlasts a planned window is open after it
+        if stall.said is not None and is_due(stall.again_ns or stall.said.at_ns, state.now_ns):
+            stall.again_ns = state.now_ns
             scope.emit(dataclasses.replace(stall.said, at_ns=state.now_ns))
 
 
@@ -262,6 +262,8 @@ def runner_started(scope: Scope) -> None:
             state.stalls.setdefault("/".join(key.split("/")[:kept]), stall)
     for topic in scope.state.topics.values():
         for log in topic.logs.values():
+            log.acked_ns, log.tried_ns = min(log.acked_ns, now), min(log.tried_ns, now)
+            log.given_up_ns, log.listed_ns = min(log.given_up_ns, now), min(log.listed_ns, now)
             for reader in log.readers.values():
                 reader.moved_at_ns = min(reader.moved_at_ns, now)
 

@@ -4,10 +4,11 @@ The head is the worst violation that is not resolved. What led to an incident is
 violation, for cause and exposure). Example: brokers are killed, partitions have no leader, and one comes back with a
 cut log. The offline partition leads; the lost write heads.
 
-Of violations that are alike the first one heads. What happened in a planned window heads only where nothing else is
-unresolved; a resolved violation only where all are. An incident is open while one of its violations is, and resolved
-when all are: `follow` says so at the end of each transaction that changes them (`changing`, `recording.record`), and
-of all incidents after the store's tables were changed. These run one after the other for each cluster (``serial_of``).
+Of violations that are alike the first one heads, of one moment one that names its probes. What happened in a planned
+window heads only where nothing else is unresolved; a resolved violation only where all are. An incident is open while
+one of its violations is, and resolved when all are: `follow` says so at the end of each transaction that changes them
+(`changing`, `recording.record`), and of all incidents after the store's tables were changed. These run one after the
+other for each cluster (``serial_of``).
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -108,7 +109,8 @@ def _heads() -> Select[Any]:
     """Return the query of the heads of incidents (parameter ``these``), and what else says their states."""
     mine, head = VIOLATIONS.alias(), VIOLATIONS
     of_incident = mine.c.incident_id == INCIDENTS.c.id
-    worst = _unresolved(mine).desc(), rank_of(mine).desc(), mine.c.first_seen_ns, mine.c.id
+    names_none = mine.c.producer_id.is_(None)  # of one moment first what names its probes: a truncation does not
+    worst = _unresolved(mine).desc(), rank_of(mine).desc(), mine.c.first_seen_ns, names_none, mine.c.id
     first = select(mine.c.id).where(of_incident).order_by(*worst).limit(1)  # 10 times as fast as a window function
     reason = case({one: nth for nth, one in enumerate(_REASONS)}, value=mine.c.reason)
     return (

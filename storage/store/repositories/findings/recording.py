@@ -268,7 +268,8 @@ class _Incidents:
         for row in self.again:
             this = INCIDENTS.c.id == row["incident_id"]
             last_ns = case((INCIDENTS.c.last_ns < row["last_seen_ns"], row["last_seen_ns"]), else_=INCIDENTS.c.last_ns)
-            again = {"last_ns": last_ns, "openings": INCIDENTS.c.openings + 1}
+            is_open = INCIDENTS.c.state == "open"  # then that more is open again is no news
+            again = {"last_ns": last_ns, "openings": INCIDENTS.c.openings + case((is_open, 0), else_=1)}
             self._connection.execute(update(INCIDENTS).where(this).values(again))
 
     def _at(self, place: str) -> list[Row]:
