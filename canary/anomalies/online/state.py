@@ -32,6 +32,8 @@ class Stall:
     """The consumers that have stood there."""
     again_ns: int = 0
     """When the violation was last reported again."""
+    over_ns: int = 0
+    """Since when there is progress again, and it waits for the log to be known to be whole; 0: there is none."""
 
 
 @dataclass(slots=True)

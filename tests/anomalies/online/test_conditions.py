@@ -113,7 +113,7 @@ def test_what_held_when_the_canary_stopped_holds_until_a_leader_is_seen(topic: s
     c.round()
     assert list(c.open) == [first]
     c.set(topic, 0, 1, "1,2,3")
-    c.round()
+    c.rounds(61 if topic == "probes" else 1)  # its log, which answers nothing here, is never known to be whole
     assert c.open == {}
 
 

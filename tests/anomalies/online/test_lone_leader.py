@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
+
 from canary import facts as f
 from simulation.histories.retelling import one_by_one
 from storage.store import Store
@@ -25,6 +27,8 @@ class Led(Bench):
     leader: int = 1
     isr: str = "1,2,3"
     store: Store | None = None
+    order: list[str] = field(default_factory=list)
+    """The kinds of what was found, and what ended."""
     waiting: list[Findings] = field(default_factory=list)
 
     def fold(self, *facts: f.Fact) -> None:
@@ -33,8 +37,10 @@ class Led(Bench):
         findings = self.tracker.drain()
         self.requests.extend(findings.rereads)
         for violation in findings.violations:
+            self.order.append(violation.kind)
             for one in one_by_one(violation):
                 self.violations.setdefault(one.key("t"), one)
+        self.order += [f"{one.kind} ended" for one in findings.ended]
         if self.store is not None:
             self.store.violations.record("t", findings.violations)
             if findings.ended:
@@ -98,6 +104,31 @@ def test_a_lone_leaders_loss_is_told_with_its_cause_in_one_incident(tmp_path: Pa
         incident = store.incidents.get(rows[0].incident_id)
         assert incident is not None
         assert (incident.kind, incident.class_, incident.state) == ("lost-write", "data", "open")
+
+
+@pytest.mark.parametrize("kind", ["offline-partition", "unwritable"])
+def test_an_outage_is_not_over_before_what_it_has_taken_is_known(kind: str) -> None:
+    """A power cut: whoever is told that it is over a moment before the loss goes back to sleep."""
+    b = Led()
+    b.write(50)
+    b.settle(3)
+    b.leader = -1 if kind == "offline-partition" else 1
+    (sequence,) = b.send()
+    b.answering = False
+    for _ in range(70):
+        b.sample, b.now_ns = b.sample + 1, b.now_ns + 10**9
+        b.fold(f.WatchAsked(b.now_ns, b.sample))
+        seen = f.PartitionSeen(b.now_ns, b.sample, TOPIC, 0, b.leader, "1,2,3", "1,2,3")
+        b.fold(seen, f.TopologySeen(b.now_ns, b.sample, "probe"))
+    assert {one for one, _, _ in b.found()} == {kind}
+    b.truncate(40)
+    b.answering, b.leader, b.epoch = True, 2, (b.epoch or 0) + 1
+    (offset,) = b.append(sequence)
+    b.ack(sequence, offset)
+    b.settle(20)
+    assert len(b.found("lost-write")) == 10
+    ended, lost = (next(n for n, one in enumerate(b.order) if one == what) for what in (f"{kind} ended", "lost-write"))
+    assert lost < ended
 
 
 def lone() -> Led:

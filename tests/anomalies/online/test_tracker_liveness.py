@@ -200,7 +200,7 @@ def test_an_outage_of_a_partition_is_one_violation_until_a_probe_is_acknowledged
     assert {v.key("c") for v in bench.violations.values()} == {first.key("c")}
     bench.write()
     bench.poll()
-    bench.rounds(2)
+    bench.rounds(3)
     assert bench.says() == []
 
 
@@ -224,7 +224,7 @@ def test_producers_that_stand_are_reported_though_a_consumer_that_stands_was_bef
     assert [v.kind for v in bench.violations.values()] == ["unwritable"], "no probe is acknowledged yet"
     bench.write()
     bench.poll()
-    bench.rounds(2)
+    bench.rounds(3)
     assert bench.says() == []
 
 
@@ -277,7 +277,7 @@ def test_what_an_older_release_said_of_a_probe_ends_with_the_next_acknowledgemen
     assert list(bench.violations.values()) == [first]
     bench.write()
     bench.poll()
-    bench.rounds(2)
+    bench.rounds(3)
     assert bench.says() == []
 
 
@@ -297,7 +297,7 @@ def test_a_reader_that_stood_before_a_start_stands_until_it_has_read_on() -> Non
     bench.rounds(2)
     assert list(bench.violations.values()) == [first]
     bench.fold(f.EndOfPartition(bench.now_ns, "rack-a", RC, TOPIC, 0, 5))
-    bench.rounds(1)
+    bench.rounds(2)
     assert bench.says() == []
 
 

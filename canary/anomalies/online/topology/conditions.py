@@ -11,7 +11,7 @@ from typing import Any
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
-from canary.anomalies.policy import is_due
+from canary.anomalies.policy import SETTLED_NS, is_due
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -35,9 +35,12 @@ def judge(scope: Scope, extent: str) -> None:
         for kind in _kinds(top, (name, partition), known, place):
             key = (kind, name, partition)
             holding.add(key)
-            if key not in top.conditions:
-                top.conditions[key] = Condition("", extent, now, place.at_ns)
-    end_all(scope, lambda key: key not in holding and key[2] != OTHERS and _is_seen(top, key), extent)
+            top.conditions.setdefault(key, Condition("", extent, now, place.at_ns)).over_watched_ns = None
+
+    def over(key: Key) -> bool:
+        return key not in holding and key[2] != OTHERS and _is_seen(top, key) and _is_settled(scope, key, now)
+
+    end_all(scope, over, extent)
     _report_due(scope, extent, now)
 
 
@@ -45,6 +48,19 @@ def _is_seen(top: Topology, key: Key) -> bool:
     known = top.topics.get(key[1])
     place = known.partitions.get(key[2]) if known is not None else None
     return place is None or place.leader != UNKNOWN_LEADER
+
+
+def _is_settled(scope: Scope, key: Key, now: int) -> bool:
+    """Say whether what holds no more may end: an outage of a probed log only when that is known to be whole.
+
+    So nobody is told that an outage is over a moment before being told what it has taken.
+    """
+    condition, log = scope.state.topology.conditions[key], scope.state.log(key[1], key[2])
+    if key[0] != "offline-partition" or condition.said_ns is None or log is None or condition.extent != "probe":
+        return True
+    if condition.over_watched_ns is None:
+        condition.over_watched_ns = now
+    return log.is_whole_since(condition.at_ns) or now - condition.over_watched_ns >= SETTLED_NS
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:

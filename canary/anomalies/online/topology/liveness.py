@@ -20,7 +20,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.policy import is_due
+from canary.anomalies.policy import SETTLED_NS, is_due
 from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
@@ -99,8 +99,18 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
         return True
     if kind == _AT:
         awaited = set(stall.readers).intersection(state.probed[topic.name].readers) - log.readers.keys()
-        return log.listed_ordinal > 0 and not awaited and all(one.key != key for one in _reading(topic, log))
-    return kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK (``clocks``)
+        goes_on = log.listed_ordinal > 0 and not awaited and all(one.key != key for one in _reading(topic, log))
+    else:
+        goes_on = kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
+    stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
+    return goes_on and _is_settled(state, log, stall)
+
+
+def _is_settled(state: State, log: Log, stall: Stall) -> bool:
+    """Say whether the end may be told: only when the log is known to be whole, or when that is not known for long."""
+    if stall.said is None or log.is_whole_since(stall.said.at_ns):
+        return True
+    return not 0 <= state.now_ns - stall.over_ns < SETTLED_NS
 
 
 def _sees_again(state: State, refused_ns: int) -> bool:

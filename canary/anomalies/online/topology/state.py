@@ -217,6 +217,8 @@ class Condition:
     watched_ns: int
     at_ns: int
     said_ns: int | None = None
+    over_watched_ns: int | None = None
+    """Since when (watched time) it holds no more, and waits for the log to be known to be whole."""
 
 
 @dataclass(slots=True)
