@@ -54,7 +54,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     except UnavailableError as error:
         return unavailable(error, refresh=5)
     if row is None:
-        return missing(f"an incident with the id {incident_id}")
+        return missing(f"incident with the id {incident_id}")
     page = await state.calls(state.store.violations.page, ViolationFilter(incident_id=incident_id), None, SHOWN)
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
     screen = await first_screen(state, row)
@@ -148,7 +148,7 @@ async def operate(
     fields = {name: values[-1] for name, values in parse_qs(form.decode(errors="replace")).items()}
     words = fields.get("note", "")[:10_000].replace("\0", "")
     if await state.calls(state.store.incidents.get, incident_id) is None:
-        return missing(f"an incident with the id {incident_id}")
+        return missing(f"incident with the id {incident_id}")
     if what == "acknowledge":
         await acknowledge(request, state, incident_id, Acknowledge(note=words))
     else:

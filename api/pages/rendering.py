@@ -36,7 +36,7 @@ def unavailable(error: UnavailableError, refresh: int) -> HTMLResponse:
 
 
 def missing(what: str) -> HTMLResponse:
-    """Return the page that says that there is no such thing."""
+    """Return the page that says that there is no such thing, named without an article."""
     return render("missing.html", 404, refresh=0, what=what)
 
 

@@ -64,7 +64,7 @@ async def runbook(request: Request, state: Shared, name: str) -> HTMLResponse:
     entry = CATALOGUE.get(alert["kind"] if alert else name)
     steps = alert or _served()["kinds"].get(name)
     if steps is None:
-        return missing(f"a runbook called {name}")
+        return missing(f"runbook called {name}")
     given = fitting(request.query_params)
     try:
         now = await _now(state, alert["kind"] if alert else name, given)

@@ -67,7 +67,7 @@ async def violation(state: Shared, violation_id: str) -> HTMLResponse:
     except UnavailableError as error:
         return unavailable(error, refresh=REFRESH_S)
     if row is None:
-        return missing(f"a violation with the id {violation_id}")
+        return missing(f"violation with the id {violation_id}")
     evidence = evidence_of(row)
     return render(
         "violation.html",
