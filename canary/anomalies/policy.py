@@ -40,8 +40,6 @@ CLASSES: Final[tuple[Class, ...]] = get_args(Class)
 _SEVERITIES: Final = ("info", "warning", "critical")
 AGAIN_NS: Final = 5 * 60 * 10**9
 """A condition that still holds is reported again after so long: so what outlasts a planned window is open after it."""
-SETTLED_NS: Final = 60 * 10**9
-"""An outage is over when the place works and its log is known to be whole; not known for so long, it is over, too."""
 _CLOCK_SLACK: Final = 0.1
 _MOST_CLOCK_SLACK_MS: Final = 60_000
 

@@ -394,10 +394,6 @@ class Log:
         """Up to where the relay has taken offsets, or may have; -1 where it is not known to have taken any."""
         return max(self.relayed.end() or -1, self.relay_doubt)
 
-    def is_whole_since(self, at_ns: int) -> bool:
-        """Whether an answer that was asked for later had all that was promised, and nothing is in doubt or held now."""
-        return self.whole[0] > at_ns and not (self.busy or self.held)
-
     @property
     def busy(self) -> bool:
         """Whether a question about this log is still open."""

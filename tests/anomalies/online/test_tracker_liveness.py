@@ -297,8 +297,8 @@ def test_a_reader_that_stood_before_a_start_stands_until_it_has_read_on() -> Non
     bench.rounds(2)
     assert list(bench.violations.values()) == [first]
     bench.fold(f.EndOfPartition(bench.now_ns, "rack-a", RC, TOPIC, 0, 5))
-    bench.rounds(2)
-    assert bench.says() == []
+    bench.rounds(4)  # what it jumped over is in question until then
+    assert [one.kind for one in bench.violations.values()] == ["poll-skip"]
 
 
 def test_two_producers_of_a_partition_that_wait_are_one_violation_and_of_a_topic_that_is_gone_none() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
+from canary.anomalies.online.topology.settling import SETTLED_NS, is_whole_since
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
-from canary.anomalies.policy import SETTLED_NS, is_due
+from canary.anomalies.policy import is_due
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -51,16 +52,13 @@ def _is_seen(top: Topology, key: Key) -> bool:
 
 
 def _is_settled(scope: Scope, key: Key, now: int) -> bool:
-    """Say whether what holds no more may end: an outage of a probed log only when that is known to be whole.
-
-    So nobody is told that an outage is over a moment before being told what it has taken.
-    """
+    """Say whether what holds no more may end: an outage of a probed log only when that is known to be whole."""
     condition, log = scope.state.topology.conditions[key], scope.state.log(key[1], key[2])
     if key[0] != "offline-partition" or condition.said_ns is None or log is None or condition.extent != "probe":
         return True
     if condition.over_watched_ns is None:
         condition.over_watched_ns = now
-    return log.is_whole_since(condition.at_ns) or now - condition.over_watched_ns >= SETTLED_NS
+    return is_whole_since(log, condition.at_ns) or now - condition.over_watched_ns >= SETTLED_NS
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:

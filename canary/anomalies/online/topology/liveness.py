@@ -20,7 +20,8 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.policy import SETTLED_NS, is_due
+from canary.anomalies.online.topology.settling import SETTLED_NS, is_whole_since
+from canary.anomalies.policy import is_due
 from canary.anomalies.topology_change import TopologyChange
 
 LIMIT_NS = 60 * 10**9
@@ -108,7 +109,7 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
 
 def _is_settled(state: State, log: Log, stall: Stall) -> bool:
     """Say whether the end may be told: only when the log is known to be whole, or when that is not known for long."""
-    if stall.said is None or log.is_whole_since(stall.said.at_ns):
+    if stall.said is None or is_whole_since(log, stall.said.at_ns):
         return True
     return not 0 <= state.now_ns - stall.over_ns < SETTLED_NS
 
