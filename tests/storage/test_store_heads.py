@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -11,7 +12,7 @@ from sqlalchemy import literal, select, union_all, update
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.policy import REHEARSALS, rank
+from canary.anomalies.policy import CONDITIONS, REHEARSALS, rank
 from storage.store.models import INCIDENTS
 from storage.store.repositories.findings.heads import rank_of
 from tests.storage.test_store_conditions import KEY, holds
@@ -86,8 +87,10 @@ def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: St
     assert told(store) == ["opened"]
     store.violations.end([KEY], T0 + MINUTE)
     store.incidents.acknowledge(stored(store).id, "ann looks")
-    store.violations.record("c", [lost(8, T0 + MINUTE)])
-    assert (stored(store).state, stored(store).note, told(store)) == ("open", "ann looks", [])
+    store.violations.record("c", [lost(8, T0 + MINUTE), lost(9, T0 + MINUTE)])
+    assert (stored(store).state, stored(store).note, told(store)) == ("open", "ann looks", ["reopened"])
+    store.violations.record("c", [lost(10, T0 + MINUTE)])
+    assert told(store) == [], "of an open incident it is no news"
     store.incidents.acknowledge(stored(store).id, "ann looks")
     store.violations.record("c", [holds(T0 + 60 * MINUTE, T0 + 60 * MINUTE)])
     assert (stored(store).state, stored(store).kind) == ("open", "lost-write")
@@ -102,6 +105,42 @@ def test_what_outlasts_a_window_is_told_once_however_many_partitions_it_has(stor
     for place in range(6):  # each batch has what is found in that second
         store.violations.record("c", [replace(holds(T0 + 2 * MINUTE, T0), partition=place, kind="unwritable")])
         assert told(store) == ([] if place else ["opened"])
+
+
+def test_what_begins_and_ends_in_a_window_is_told_to_nobody(store: Store) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + 5 * MINUTE, "disks", "ann")
+    store.violations.record("c", [holds()])
+    store.violations.end([KEY], T0 + MINUTE)
+    assert (stored(store).state, stored(store).reason, told(store)) == ("resolved", "ended", [])
+    store.violations.record("c", [holds(T0 + 9 * MINUTE, T0 + 9 * MINUTE)])
+    store.violations.end([KEY], T0 + 10 * MINUTE)
+    assert told(store) == ["opened", "resolved"], "what held outside of it is told, also when it is over"
+
+
+def test_each_condition_that_outlasts_its_window_is_open_after_it(store: Store) -> None:
+    """Whatever its evidence says of when it began."""
+    store.maintenance.plan("c", T0 - MINUTE, T0 + MINUTE, "disks", "ann")
+    kinds = sorted(CONDITIONS)
+    for at_ns in (T0, T0 + 2 * MINUTE):
+        found = [replace(holds(at_ns, T0), kind=kind, evidence={}) for kind in kinds]
+        store.violations.record("c", found)
+    states = {row.kind: row.state for row in store.violations.page(limit=200).items}
+    assert states == dict.fromkeys(kinds, "open")
+
+
+def test_a_condition_that_ended_by_a_clock_that_was_ahead_is_open_when_it_holds_again(store: Store) -> None:
+    now_ns = time.time_ns()
+    store.violations.record("c", [holds(now_ns + 30 * MINUTE, now_ns + 30 * MINUTE)])
+    store.violations.end([KEY], now_ns + 31 * MINUTE)
+    store.violations.record("c", [holds(now_ns, now_ns)])
+    assert stored(store).state == "open"
+
+
+def test_what_a_person_called_false_before_it_was_proven_is_open_when_it_is(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning", evidence={"confirmed": False})])
+    store.incidents.resolve(stored(store).id, "false", T0 + MINUTE, "a stale replica")
+    store.violations.record("c", [lost(7, T0 + 60 * MINUTE, "reconcile", evidence={"confirmed": True})])
+    assert (stored(store).state, stored(store).severity) == ("open", "critical")
 
 
 def test_an_outage_that_ends_while_its_loss_is_recorded_is_not_resolved_over_the_loss(store: Store) -> None:

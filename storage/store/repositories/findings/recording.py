@@ -24,6 +24,7 @@ from sqlalchemy import Connection, case, insert, or_, select, update
 
 from canary.anomalies.policy import CONDITIONS, WIDE, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
+from canary.threads import system
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories import maintenance
 from storage.store.repositories.findings import heads
@@ -37,6 +38,8 @@ _SAME = ("kind", "severity", "topic", "topic_id", "partition", "offset", "leader
 """Columns of the same names as the fields of a violation."""
 _INCIDENT_TOO = ("id", "cluster", "topic", "topic_id", "partition", "state", "reason", "note")
 """Columns that a new incident takes from its first violation."""
+_MOVED = ("first_ns", "last_ns", "lead_id", "lead_ns", "openings")
+"""Columns of an incident that a violation that joins it changes."""
 _TOLD = ("state", "reason", "severity", "summary", "first_seen_ns")
 """Columns of a violation by which it heads its incident, or does no more."""
 
@@ -165,6 +168,8 @@ def _see_again(row: Row, violation: Violation, window: Maintenance | None, *, wh
         row["sightings"].append({"by": violation.by, "at_ns": violation.at_ns})
     evidence = dict(violation.evidence)
     if whole and row["evidence"].get("confirmed") is False and evidence.get("confirmed") is True:
+        if row["reason"] == "false":  # a person's word on what was not proven
+            row.update(_state(window) | {"closed_ns": None})
         row["evidence"] = {**row["evidence"], **evidence}
         row["summary"] = _storable(violation.about(runs_of(row)).sentence)
     else:
@@ -202,15 +207,15 @@ def _narrow(row: Row, violation: Violation) -> None:
 
 def _holds_anew(row: Row, violation: Violation) -> bool:
     """Return whether a condition holds another time: the time before ended, or was resolved before this one began."""
-    if row["ended_ns"] is not None:
-        return bool(violation.at_ns > row["ended_ns"])
+    if row["ended_ns"] is not None:  # one that ended later than now ended by a clock that was ahead
+        return bool(violation.at_ns > row["ended_ns"] or row["ended_ns"] > system.wall_ns())
     began_ns = violation.evidence.get("since_ns", 0)
     return bool(row["state"] == "resolved" and began_ns > (row["closed_ns"] or 0))
 
 
 def _outlasts(row: Row, violation: Violation, window: Maintenance | None) -> bool:
     """Return whether a condition that a planned window covered still holds after the window."""
-    planned = heads.is_by_window(row) and "since_ns" in violation.evidence
+    planned = heads.is_by_window(row) and violation.kind in CONDITIONS
     return planned and window is None and bool(violation.at_ns >= row["last_seen_ns"])
 
 
@@ -241,6 +246,8 @@ class _Incidents:
                 incident["last_ns"] = max(incident["last_ns"], violation.at_ns)
                 if violation.at_ns < incident["lead_ns"]:
                     incident.update(_lead(row))
+                if row["state"] == "open" and incident["state"] == "acknowledged":
+                    incident |= {"state": "open", "openings": incident["openings"] + 1}  # what joins is news
                 self.joined.add(incident["id"])
                 return str(incident["id"])
         incident = {
@@ -263,7 +270,7 @@ class _Incidents:
         known = (one for place in self._places.values() for one in place if one["id"] not in self._new)
         for incident in known:
             if incident["id"] in self.joined:
-                moved = {name: incident[name] for name in ("first_ns", "last_ns", "lead_id", "lead_ns")}
+                moved = {name: incident[name] for name in _MOVED}
                 self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident["id"]).values(moved))
         for row in self.again:
             this = INCIDENTS.c.id == row["incident_id"]

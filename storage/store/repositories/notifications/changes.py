@@ -11,9 +11,10 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, class_of, rank
-from storage.store.models import INCIDENTS, NOTIFICATIONS
+from storage.store.models import INCIDENTS, NOTIFICATIONS, VIOLATIONS
 from storage.store.receivers import Change, Interest
 from storage.store.repositories.findings.heads import rank_of
+from storage.store.values import WINDOW
 
 _WORST: Final = {one: max(rank(kind, one) for kind in CATALOGUE) for one in get_args(Severity)}
 """How bad that may have been of which a version told that knew severities only."""
@@ -25,9 +26,11 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     """Return the query for the incidents that a receiver has to be told of, with what it knows of them.
 
     An incident that is over and that it was never told of is told if it was last seen at ``since_ns`` or later. One
-    that was found in a planned window or in shadow mode is not, unless it goes on after that. Told once, the end of
-    an incident is always told.
+    that was found in a planned window or in shadow mode is not, unless it goes on after that: also not when its
+    conditions have ended, each in its window. Told once, the end of an incident is always told.
     """
+    of_it = VIOLATIONS.c.incident_id == INCIDENTS.c.id
+    unplanned = select(VIOLATIONS.c.id).where(of_it, ~func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW))
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
     again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
@@ -38,7 +41,7 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
         .where(
             or_(
                 and_(over, _KNOWN.change != "resolved"),
-                and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, _wanted(interest)),
+                and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, unplanned.exists(), _wanted(interest)),
                 and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse, again), _wanted(interest)),
             )
         )
