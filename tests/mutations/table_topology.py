@@ -283,7 +283,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("judge", "end_all(scope, over, extent)", "end_all(scope, over)"),
         ("judge.over", "key[2] != OTHERS", "True"),
         ("judge.over", "_is_seen(top, key)", "True"),
-        ("judge.over", "_is_settled(scope, key, now)", "True"),
+        ("judge.over", "_may_end(scope, key, now)", "True"),
         ("_report_due", "not _is_seen(top, key)", "False"),
         ("_report_due", "over or kind not in unseen", "True"),
         ("_kinds", "place.leader < 0 or not have", "place.leader < 0"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.topology import elections
-from canary.anomalies.online.topology.settling import SETTLED_NS, is_whole_since
+from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
 from canary.anomalies.policy import is_due
 from canary.anomalies.violation import Violation
@@ -39,7 +39,7 @@ def judge(scope: Scope, extent: str) -> None:
             top.conditions.setdefault(key, Condition("", extent, now, place.at_ns)).over_watched_ns = None
 
     def over(key: Key) -> bool:
-        return key not in holding and key[2] != OTHERS and _is_seen(top, key) and _is_settled(scope, key, now)
+        return key not in holding and key[2] != OTHERS and _is_seen(top, key) and _may_end(scope, key, now)
 
     end_all(scope, over, extent)
     _report_due(scope, extent, now)
@@ -51,14 +51,14 @@ def _is_seen(top: Topology, key: Key) -> bool:
     return place is None or place.leader != UNKNOWN_LEADER
 
 
-def _is_settled(scope: Scope, key: Key, now: int) -> bool:
+def _may_end(scope: Scope, key: Key, now: int) -> bool:
     """Say whether what holds no more may end: an outage of a probed log only when that is known to be whole."""
     condition, log = scope.state.topology.conditions[key], scope.state.log(key[1], key[2])
     if key[0] != "offline-partition" or condition.said_ns is None or log is None or condition.extent != "probe":
         return True
     if condition.over_watched_ns is None:
         condition.over_watched_ns = now
-    return is_whole_since(log, condition.at_ns) or now - condition.over_watched_ns >= SETTLED_NS
+    return is_settled(log, condition.at_ns, now - condition.over_watched_ns)
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:

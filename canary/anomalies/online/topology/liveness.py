@@ -20,7 +20,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.online.topology.settling import SETTLED_NS, is_whole_since
+from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.policy import is_due
 from canary.anomalies.topology_change import TopologyChange
 
@@ -104,14 +104,7 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
     else:
         goes_on = kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
     stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
-    return goes_on and _is_settled(state, log, stall)
-
-
-def _is_settled(state: State, log: Log, stall: Stall) -> bool:
-    """Say whether the end may be told: only when the log is known to be whole, or when that is not known for long."""
-    if stall.said is None or is_whole_since(log, stall.said.at_ns):
-        return True
-    return not 0 <= state.now_ns - stall.over_ns < SETTLED_NS
+    return goes_on and (stall.said is None or is_settled(log, stall.said.at_ns, state.now_ns - stall.over_ns))
 
 
 def _sees_again(state: State, refused_ns: int) -> bool:

@@ -5,10 +5,15 @@ So nobody is told that an outage is over a moment before being told what it has 
 
 from canary.anomalies.online.log import Log
 
-SETTLED_NS = 60 * 10**9
+_LONG_NS = 60 * 10**9
 """What is not known to be whole for so long, though it works, is over, too: by itself no outage stays open for ever."""
 
 
-def is_whole_since(log: Log, at_ns: int) -> bool:
-    """Return whether an answer that was asked for later had all that was promised, and nothing is in doubt or held."""
-    return log.whole[0] > at_ns and not (log.busy or log.held)
+def is_settled(log: Log, since_ns: int, for_ns: int) -> bool:
+    """Return whether the end of an outage may be told: its log is whole, or that is not known for long.
+
+    It is whole if an answer that was asked for after ``since_ns`` had all that was promised, and nothing is in doubt or
+    held. ``for_ns``: for how long the place works again; less than 0 where the clock was set back meanwhile.
+    """
+    is_whole = log.whole[0] > since_ns and not (log.busy or log.held)
+    return is_whole or not 0 <= for_ns < _LONG_NS
