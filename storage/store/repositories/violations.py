@@ -158,9 +158,9 @@ def loss() -> ColumnElement[bool]:
 
 
 def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: str | None) -> None:
-    """Put ``note`` on violations that are not resolved, and acknowledge those that are open."""
-    connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state != "resolved").values(note=note))
-    connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state == "open").values(state="acknowledged"))
+    """Acknowledge violations that are not resolved, with a note."""
+    acknowledged = {"state": "acknowledged", "note": note}
+    connection.execute(update(VIOLATIONS).where(where, VIOLATIONS.c.state != "resolved").values(acknowledged))
 
 
 def reopen_where(connection: Connection, incident_id: str, where: ColumnElement[bool], note: str | None) -> int:

@@ -62,14 +62,14 @@ def changing(database: Database, table: Table, ids: Collection[str]) -> Iterator
     It is alone with what the clusters of these rows found.
     """
     incident_id = table.c.id if table is INCIDENTS else table.c.incident_id
-    rows: dict[str, str] = {}
+    incidents: dict[str, str] = {}
     with database.reading() as connection:
         for chunk in chunks(ids):
             query = select(incident_id, table.c.cluster).where(table.c.id.in_(chunk))
-            rows.update((of, cluster) for of, cluster in connection.execute(query))
-    with database.writing(serial=[serial_of(one) for one in set(rows.values())]) as connection:
+            incidents.update((of, cluster) for of, cluster in connection.execute(query))
+    with database.writing(serial=[serial_of(one) for one in set(incidents.values())]) as connection:
         yield connection
-        follow(connection, rows)
+        follow(connection, incidents)
 
 
 def head(row: Any) -> dict[str, Any]:
@@ -81,6 +81,11 @@ def head(row: Any) -> dict[str, Any]:
 def incident_of(row: Any) -> Incident:
     """Return an incident; one that a runner of a version before wrote has no head yet but what led to it."""
     return value_of(Incident, row, head_id=row.head_id or row.lead_id, head_ns=row.head_ns or row.lead_ns)
+
+
+def has_note_of_window(table: FromClause) -> ColumnElement[bool]:
+    """Return the condition that a row's note is that of a planned window, and no person has written another one."""
+    return func.coalesce(table.c.note, "").startswith(WINDOW, autoescape=True)
 
 
 def rank_of(table: FromClause) -> ColumnElement[int]:
@@ -128,8 +133,7 @@ def _heads() -> Select[Any]:
 
 def _unresolved(table: FromClause) -> ColumnElement[int]:
     """Return how much a violation asks for attention: 0 (it is resolved), _PLANNED or 2."""
-    state, reason, note = table.c.state, table.c.reason, func.coalesce(table.c.note, "")
-    planned = or_(reason == "planned", note.startswith(WINDOW, autoescape=True))
+    state, planned = table.c.state, or_(table.c.reason == "planned", has_note_of_window(table))
     return case((state == "resolved", 0), (and_(state == "acknowledged", planned), _PLANNED), else_=2)
 
 

@@ -83,7 +83,7 @@ def record(connection: Connection, cluster: str, violations: Sequence[Violation]
         if changed:
             connection.execute(update(VIOLATIONS).where(VIOLATIONS.c.id == row_id).values(changed))
     told = [rows[row_id] for row_id, old in before.items() if any(rows[row_id][name] != old[name] for name in _TOLD)]
-    heads.follow(connection, {row["incident_id"] for row in told} | incidents.joined)
+    heads.follow(connection, [*(row["incident_id"] for row in told), *incidents.joined])
     _count(connection, cluster, found)
     return sum(row["record_count"] for row in new)
 
@@ -227,8 +227,8 @@ class _Incidents:
         self._cluster = cluster
         self._places: dict[str, list[Row]] = {}
         self._new: dict[str, Row] = {}
-        self.joined: set[str] = set()
-        """Ids of incidents that have another violation: what they are follows once their violations are stored."""
+        self.joined: dict[str, Row] = {}
+        """Incidents that have another violation, by id: what they are follows once their violations are stored."""
         self.again: list[Row] = []
         """Rows that are open again, which is news though their incidents may be acknowledged."""
 
@@ -248,7 +248,7 @@ class _Incidents:
                     incident.update(_lead(row))
                 if row["state"] == "open" and incident["state"] == "acknowledged":
                     incident |= {"state": "open", "openings": incident["openings"] + 1}  # what joins is news
-                self.joined.add(incident["id"])
+                self.joined[incident["id"]] = incident
                 return str(incident["id"])
         incident = {
             **{name: at[name] for name in _INCIDENT_TOO},
@@ -267,11 +267,10 @@ class _Incidents:
         """Write new and changed incidents."""
         for chunk in chunks(self._new.values()):
             self._connection.execute(insert(INCIDENTS), chunk)
-        known = (one for place in self._places.values() for one in place if one["id"] not in self._new)
-        for incident in known:
-            if incident["id"] in self.joined:
+        for row_id, incident in self.joined.items():
+            if row_id not in self._new:
                 moved = {name: incident[name] for name in _MOVED}
-                self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == incident["id"]).values(moved))
+                self._connection.execute(update(INCIDENTS).where(INCIDENTS.c.id == row_id).values(moved))
         for row in self.again:
             this = INCIDENTS.c.id == row["incident_id"]
             last_ns = case((INCIDENTS.c.last_ns < row["last_seen_ns"], row["last_seen_ns"]), else_=INCIDENTS.c.last_ns)

@@ -13,8 +13,7 @@ from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, class_of, rank
 from storage.store.models import INCIDENTS, NOTIFICATIONS, VIOLATIONS
 from storage.store.receivers import Change, Interest
-from storage.store.repositories.findings.heads import rank_of
-from storage.store.values import WINDOW
+from storage.store.repositories.findings.heads import has_note_of_window, rank_of
 
 _WORST: Final = {one: max(rank(kind, one) for kind in CATALOGUE) for one in get_args(Severity)}
 """How bad that may have been of which a version told that knew severities only."""
@@ -30,7 +29,7 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     conditions have ended, each in its window. Told once, the end of an incident is always told.
     """
     of_it = VIOLATIONS.c.incident_id == INCIDENTS.c.id
-    unplanned = select(VIOLATIONS.c.id).where(of_it, ~func.coalesce(VIOLATIONS.c.note, "").startswith(WINDOW))
+    unplanned = select(VIOLATIONS.c.id).where(of_it, ~has_note_of_window(VIOLATIONS))
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
     again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
