@@ -12,6 +12,9 @@ If several brokers were gone in one outage, and every in-sync replica of the vio
 was the same for every partition of which that is so, whichever broker led it. For example, brokers 1, 2 and 3 are
 killed: every partition was exposed, and not only those of broker 3. If only the leader was among them, exposed is what
 any of these brokers led.
+
+If the timeline shows that a shrunken ISR was followed by an unclean election, that is what lost the writes, whatever
+else was out of reach before. Then every other partition that had an unclean election is exposed too, whoever led it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,15 +29,15 @@ BEFORE_NS = 15 * 60 * 10**9
 """How long before the first sight of a violation its cause may lie."""
 
 ISR_GONE: Final = "in-sync replicas all gone or out of reach at once"
+SHRUNKEN: Final = "same leader and shrunken ISR"
 SAME_LEADER: Final = "same leader"
 LEADER_GONE: Final = "leader gone in the same outage"
-_Alike = Callable[[TopologySpan], bool]
-"""Whether a state of another partition was in the danger of the violated one."""
+_Spans = Sequence[TopologySpan]
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """``basis``: ISR_GONE, LEADER_GONE, "same leader and shrunken ISR", "same leader" or "unknown".
+    """``basis``: ISR_GONE, LEADER_GONE, SHRUNKEN, SAME_LEADER or "unknown".
 
     ``states``: those of the violated partition when it was in danger.
 
@@ -55,25 +58,32 @@ def exposure(
     when the loss was first seen, cannot be its cause.
     """
     everywhere = [span for span in spans if span.subject == "partition"]
-    own = [span for span in everywhere if (span.topic, span.number) == (topic, partition) and span.at_ns <= last_ns]
-    states, basis, alike = _danger(own, [outage for outage in lost if len(outage.brokers) > 1])
+    own = [span for span in everywhere if _place(span) == (topic, partition) and span.at_ns <= last_ns]
+    others = [span for span in everywhere if _place(span) != (topic, partition)]
+    states, basis, found = _danger(own, others, [outage for outage in lost if len(outage.brokers) > 1])
     if not states:
         return Exposure("unknown", (), ())
-    others = [span for span in everywhere if (span.topic, span.number) != (topic, partition)]
-    found = [span for span in others if alike(span)]
-    first = {(span.topic, span.number): span for span in reversed(found)}
+    first = {_place(span): span for span in sorted(found, key=lambda span: span.at_ns, reverse=True)}
     return Exposure(basis, tuple(states), tuple(first[place] for place in sorted(first)))
 
 
-def _danger(own: Sequence[TopologySpan], lost: Sequence[Outage]) -> tuple[list[TopologySpan], str, _Alike]:
-    """Return the states in which a partition was in danger, what the danger was, and which others were in the same."""
-    states, basis = _endangered(own)
+def _danger(own: _Spans, others: _Spans, lost: Sequence[Outage]) -> tuple[_Spans, str, _Spans]:
+    """Return the states in which a partition was in danger, what the danger was, and states of others in the same."""
+    before = _before_unclean(own)
+    states, basis = _endangered([span for span in own if span.led] if before is None else before)
+    alike = [span for span in others if any(_alike(span, one, basis) and _overlap(span, one) for one in states)]
+    if before is not None and basis == SHRUNKEN:
+        return states, basis, [*alike, *_elected_uncleanly(others)]
     for reason, gone in ((ISR_GONE, _isr), (LEADER_GONE, _leader)):
         hit = [outage for outage in lost if any(_met(span, outage, gone) for span in own)]
         if hit and (reason == ISR_GONE or basis == SAME_LEADER):
             met = partial(_met_by_any, hit, gone)
-            return [span for span in own if met(span)], reason, met
-    return states, basis, lambda span: any(_alike(span, one, basis) and _overlap(span, one) for one in states)
+            return [span for span in own if met(span)], reason, [span for span in others if met(span)]
+    return states, basis, alike
+
+
+def _place(span: TopologySpan) -> tuple[str, int]:
+    return span.topic, span.number
 
 
 def _isr(span: TopologySpan) -> frozenset[int]:
@@ -94,27 +104,34 @@ def _met(span: TopologySpan, outage: Outage, gone: Callable[[TopologySpan], froz
     return met and span.led and bool(span.isr) and outage.brokers >= gone(span)
 
 
-def _endangered(own: Sequence[TopologySpan]) -> tuple[list[TopologySpan], str]:
-    led = _before_unclean(own)
+def _endangered(led: _Spans) -> tuple[_Spans, str]:
+    """Return those of the states with a leader in which the fewest were in sync; if that were all, the last one."""
     shrunken = [span for span in led if len(span.isr) < len(span.replicas)]
     if shrunken:
         least = min(len(span.isr) for span in shrunken)
-        return [span for span in shrunken if len(span.isr) == least], "same leader and shrunken ISR"
+        return [span for span in shrunken if len(span.isr) == least], SHRUNKEN
     return led[-1:], SAME_LEADER
 
 
-def _before_unclean(own: Sequence[TopologySpan]) -> list[TopologySpan]:
-    """Return the states of the leader before the first unclean election; without one, all states with a leader."""
+def _before_unclean(own: _Spans) -> _Spans | None:
+    """Return the states of the leader before the first unclean election of a partition; None: it had none."""
     led: list[TopologySpan] = []
     isr: tuple[int, ...] = ()
     for span in own:
         if span.led:
             if isr and span.leader not in isr and span.leader in span.replicas:
-                former = led[-1].leader if led else None
-                return [one for one in led if one.leader == former]
+                return [one for one in led if one.leader == led[-1].leader]
             led.append(span)
         isr = span.isr or isr
-    return led
+    return None
+
+
+def _elected_uncleanly(others: _Spans) -> list[TopologySpan]:
+    """Return the last state of each partition before its first unclean election, of those that had one."""
+    by_place: dict[tuple[str, int], list[TopologySpan]] = {}
+    for span in others:
+        by_place.setdefault(_place(span), []).append(span)
+    return [span for own in by_place.values() for span in (_before_unclean(own) or [])[-1:]]
 
 
 def _alike(span: TopologySpan, state: TopologySpan, basis: str) -> bool:

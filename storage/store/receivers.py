@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Change = Literal["opened", "worsened", "resolved", "reopened"]
+Change = Literal["opened", "worsened", "resolved", "reopened", "continues"]
 LOOKED_S: Final = 30.0
 """A process that tells a receiver notes every 10 s that it looks for what is new."""
 UNTOLD_S: Final = 300.0
@@ -15,9 +15,10 @@ UNTOLD_S: Final = 300.0
 class Notification:
     """What a receiver is told of an incident: its ``number``-th ``change``, with the ``incident`` as it was then.
 
-    ``id`` is the same however often it is sent. ``rank``: how bad it was (`policy.rank`); ``openings``: of the incident
-    then. ``alerts``: the severities and classes of which the receiver was told since it was opened, like "critical
-    data", this one the last. All three None: an older version wrote it. ``due_ns``: it is not sent before.
+    ``id`` is the same however often it is sent. ``rank``: how bad it was (`policy.rank`), of the latest one how bad the
+    incident was at the last look; ``openings``: of the incident then. ``alerts``: the severities and classes of which
+    the receiver was told since it was opened, like "critical data", this one the last. All three None: an older
+    version wrote it. ``due_ns``: it is not sent before.
     ``ended_ns``: when it was delivered, or given up. ``error``: why it could not be sent last.
     """
 

@@ -145,6 +145,20 @@ def test_what_one_replica_alone_had_is_exposed_by_that_though_later_it_went_too(
     assert exposed(client, lost(95)) == ("same leader and shrunken ISR", [("orders", 0), ("orders", 1)])
 
 
+def test_an_unclean_election_after_a_shrunken_isr_says_what_was_lost_though_none_answered_before(
+    store: Store, client: Client
+) -> None:
+    """A silence counts as one of every broker; but broker 1 went on alone after it, and others were elected then."""
+    silence = [silent(60), silent(61, ""), *(away(61, number) for number in (2, 3))]
+    shrunken = [at(62, "probes", 0, 1, "1"), at(62, "orders", 0, 1, "1"), at(62, "orders", 1, 1, "1")]
+    other = [at(62, "orders", 3, 4, "4", "4,5"), at(91, "orders", 3, 5, "5", "4,5")]
+    store.topology.record("prod", [*SPREAD, *silence, *shrunken, *other[:1], at(91, "probes", 0, 2, "2"), *other[1:]])
+    store.violations.record("prod", [lost(95)])
+    basis, places = exposed(client, lost(95))
+    assert basis == "same leader and shrunken ISR"
+    assert places == [("orders", 0), ("orders", 1), ("orders", 3)], "the last one by its own unclean election"
+
+
 def test_when_those_go_together_that_were_left_every_partition_is_exposed_that_had_no_other(
     store: Store, client: Client
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.storage.test_store_conditions import KEY, holds
 from tests.storage.test_store_violations import MINUTE, T0, lost
 
 if TYPE_CHECKING:
+    from canary.anomalies.violation import Violation
     from storage.store import Store
     from storage.store.receivers import Notification
 
@@ -68,13 +70,41 @@ def test_a_loss_in_an_outage_is_news_of_its_own(store: Store) -> None:
     store.violations.record("c", [lost(7, T0 + 2)])
     assert told(store) == ["worsened"], "within a class a loss comes before all else"
     assert (of_now(store).incident["kind"], of_now(store).incident["summary"]) == ("lost-write", "offset 7 is gone")
-    assert of_now(store).alerts == ["critical warning", "critical data"]
+    assert of_now(store).alerts == ["critical warning", "critical data", "critical data 3"]
     store.violations.record("c", [lost(9, T0 + 3, kind="truncation")])
     store.violations.end([KEY], T0 + MINUTE)
     assert told(store) == [], "what is milder or over is no news while worse goes on"
     store.incidents.resolve(incident(store), "lost", T0 + MINUTE)
     assert told(store) == ["resolved"]
-    assert of_now(store).alerts == ["critical warning", "critical data"]
+    assert of_now(store).alerts == ["critical warning", "critical data", "critical data 3"]
+
+
+def outage(at_ns: int, partition: int = 0) -> Violation:
+    return replace(holds(at_ns, at_ns), kind="offline-partition", partition=partition)
+
+
+def test_what_is_as_bad_as_something_that_is_over_is_news(store: Store) -> None:
+    """Two outages with a milder thing open throughout: the second one is not hidden by the first."""
+    store.violations.record("c", [lost(7, severity="warning"), outage(T0 + 1)])
+    assert told(store, at_ns=T0 + 1) == ["opened"]
+    store.violations.end([outage(T0).key("c")], T0 + MINUTE)
+    assert told(store, at_ns=T0 + MINUTE) == [], "for a pager that wants what is critical it is only milder"
+    store.violations.record("c", [replace(outage(T0 + 2 * MINUTE), kind="under-min-isr")])
+    assert told(store, at_ns=T0 + 2 * MINUTE) == ["worsened"]
+    assert of_now(store).alerts == ["critical unavailability", "critical unavailability 2"]
+
+
+def test_a_milder_loss_that_an_outage_hid_is_told_when_the_outage_is_over(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning"), outage(T0 + 1)])
+    assert told(store, ALL, T0 + 1) == ["opened"]
+    store.violations.end([outage(T0).key("c")], T0 + MINUTE)
+    assert told(store, ALL, T0 + MINUTE) == ["continues"]
+    assert of_now(store).incident["kind"] == "lost-write"
+    assert of_now(store).alerts == ["critical unavailability", "warning data"]
+    assert told(store, ALL, T0 + MINUTE) == []
+    store.violations.record("c", [outage(T0 + 2 * MINUTE)])
+    assert told(store, ALL, T0 + 2 * MINUTE) == ["worsened"]
+    assert of_now(store).alerts == ["critical unavailability", "warning data", "critical unavailability 3"]
 
 
 def test_what_joins_a_past_outage_is_told_as_what_it_is(store: Store) -> None:

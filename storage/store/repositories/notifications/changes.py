@@ -1,5 +1,8 @@
 """What a receiver has to be told: what it knows of each incident, held against what the incident is.
 
+What it knows is how bad the incident was at the last look, not how bad it ever was: what is as bad as an earlier thing
+that is over is told again, and so is what was hidden by something worse that is over, if it was never told.
+
 Nothing that records incidents knows of receivers. So nothing is missed whatever changed an incident, or whatever was
 down meanwhile: an incident that went to and fro between two looks is told as it is now.
 """
@@ -18,6 +21,7 @@ from storage.store.repositories.findings.heads import has_note_of_window, rank_o
 _WORST: Final = {one: max(rank(kind, one) for kind in CATALOGUE) for one in get_args(Severity)}
 """How bad that may have been of which a version told that knew severities only."""
 _KNOWN = NOTIFICATIONS.c
+_KNEW: Final = func.coalesce(_KNOWN.rank, case(_WORST, value=_KNOWN.severity))
 _TOLD = ("id", "number", "change", "alerts", "openings", "state")
 
 
@@ -33,15 +37,18 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
     again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
-    worse = rank_of(INCIDENTS) > func.coalesce(_KNOWN.rank, case(_WORST, value=_KNOWN.severity))
+    worse, milder = rank_of(INCIDENTS) > _KNEW, rank_of(INCIDENTS) < _KNEW
+    wanted = _wanted(interest)
+    told = (_KNOWN[name].label(f"known_{name}") for name in _TOLD)
     return (
-        select(INCIDENTS, *(_KNOWN[name].label(f"known_{name}") for name in _TOLD))
+        select(INCIDENTS, *told, wanted.label("wanted"), milder.label("milder"))
         .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
         .where(
             or_(
                 and_(over, _KNOWN.change != "resolved"),
-                and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, unplanned.exists(), _wanted(interest)),
-                and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse, again), _wanted(interest)),
+                and_(over, _KNOWN.id.is_(None), INCIDENTS.c.last_ns >= since_ns, unplanned.exists(), wanted),
+                and_(~over, or_(_KNOWN.id.is_(None), _KNOWN.change == "resolved", worse, again), wanted),
+                and_(~over, milder),
             )
         )
         .order_by(INCIDENTS.c.first_ns, INCIDENTS.c.id)
@@ -49,27 +56,38 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
 
 
 def changes(row: Any) -> tuple[Change, ...]:
-    """Return what has to be told of a row of `changed`."""
+    """Return what has to be told of a row of `changed`; nothing if it is only milder than it was."""
     over = row.state == "resolved"
     if row.known_id is None:
         return ("opened", "resolved") if over else ("opened",)
     if over:
         return ("resolved",)
-    again = row.known_openings is not None and row.openings > row.known_openings
-    return ("reopened",) if row.known_change == "resolved" or again else ("worsened",)
+    if row.wanted and (row.known_change == "resolved" or row.openings > (row.known_openings or row.openings)):
+        return ("reopened",)
+    if not row.milder:
+        return ("worsened",)
+    hidden = row.known_alerts is not None and _alert(row) not in row.known_alerts
+    return ("continues",) if row.wanted and row.state == "open" and hidden else ()
 
 
 def alerts(row: Any, change: Change) -> list[str]:
     """Return of what the receiver of a row of `changed` was told, with this change: severities and classes.
 
-    Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody.
+    Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody. So what rings
+    once more has a number.
     """
     if change == "opened" or (row.known_change == "resolved" and row.known_state == "delivered"):
         known: list[str] = []
     else:
         known = ["?"] if row.known_alerts is None else row.known_alerts  # "?": an older version told it
-    new = [] if change == "resolved" else [f"{row.severity} {class_of(row.kind)}"]
-    return list(dict.fromkeys([*known, *new]))
+    if change == "resolved":
+        return known
+    alert = _alert(row)
+    return [*known, f"{alert} {len(known) + 1}" if alert in known else alert]
+
+
+def _alert(row: Any) -> str:
+    return f"{row.severity} {class_of(row.kind)}"
 
 
 def _wanted(interest: Interest) -> ColumnElement[bool]:

@@ -44,12 +44,15 @@ class Notifications(Repository):
                 return 0
         with self._database.writing(serial=f"notifications {interest.receiver}") as connection:
             rows = connection.execute(query).all()
-            known = [row.known_id for row in rows if row.known_id is not None]
-            connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id.in_(known)).values(latest=False))
             told = [one for row in rows for one in _told(interest.receiver, row, at_ns)]
+            news = {one["incident_id"] for one in told}
+            for row in rows:
+                if row.known_id is not None:
+                    now = {"latest": False} if row.id in news else {"rank": rank(row.kind, row.severity)}
+                    connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id == row.known_id).values(now))
             if told:
                 connection.execute(insert(NOTIFICATIONS), told)
-        return len(rows)
+        return len(news)
 
     def looked(self, name: str, at_ns: int) -> None:
         """Note that the incidents of a receiver are being looked at."""
