@@ -305,13 +305,14 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("_kinds", "place.leader >= 0", "True"),
         (
             "_limit_ns",
-            'kind == "offline-partition" and len(known.partitions[partition].replicas) > 1',
+            "kind == _OUTAGE and len(known.partitions[partition].replicas) > 1",
             'kind == "offline-partition"',
         ),
         ("_limit_ns", 'kind == "isr-of-one" and known.ours', 'kind == "isr-of-one"'),
         ("_report_due", "condition.extent != extent or key[2] == OTHERS", "key[2] == OTHERS"),
-        ("_report_due", "ripe = is_due(condition.said_ns, scope.state.now_ns)", "ripe = False"),
-        ("_report_due", "ripe = is_due(condition.said_ns, scope.state.now_ns)", "ripe = True"),
+        ("_may_end", "return key[0] not in _MILDER or outage is None or outage.said_ns is not None", "return True"),
+        ("_report_due", "ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)", "ripe = False"),
+        ("_report_due", "ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)", "ripe = True"),
         ("_report_due", "ripe = now - condition.watched_ns >= _limit_ns(top, key)", "ripe = True"),
         (
             "_report_due",
@@ -437,7 +438,8 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("runner_started", "stall.said is not None", "True"),
         ("runner_started", '3 if key.startswith(f"{_PRODUCER}/") else None', "None"),
         ("refused", "scope.state.stalls[_BLIND].last_ns = scope.state.now_ns", "pass"),
-        ("_blind", "_BLIND not in state.stalls", "True"),
+        ("_blind", "_BLIND in state.stalls", "False"),
+        ("_blind", "_report_again(scope, state.stalls[_BLIND])", "pass"),
         ("unanswered", "if code not in SILENCES:\n    return", "pass"),
         (
             "unanswered",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import orjson
 import structlog
 
-from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
+from canary.anomalies.policy import is_due
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.facts import MemoryLost
@@ -18,12 +18,12 @@ from canary.metrics.measuring import MEMBER
 from canary.metrics.published import Published, dumps
 from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
-from canary.runner.publishing.troubles import Trouble, blindness, incarnation
+from canary.runner.publishing.troubles import Trouble, blindness
+from canary.runner.publishing.unended import Unended
 from canary.threads import system
 from canary.threads.worker import Worker
 from canary.watching.audit.certificates import expiries
 from storage.store import StoreError
-from storage.store.values import StoredViolation
 
 log = structlog.get_logger(__name__)
 
@@ -33,8 +33,6 @@ _INTERVAL_S = 1.5
 _PAUSE_S = 0.05
 _BATCH = 500
 _CERTIFICATES_S = 60.0
-_ALONE_NS = 10 * 60 * 10**9
-"""A runner that has shown no view for so long judges no more."""
 _FILED_KEPT = 5_000
 """So many violations, ends and changes are kept that the store has had, for a store that is put back while we run."""
 _CHANGES_KEPT = 200_000
@@ -111,11 +109,8 @@ class Flusher(Worker):
         self._lock = system.lock()
         self._failing = False
         self._blind: Violation | None = None
-        self._remembered: set[str] | None = None
-        """The conditions that held when the process before ended, as far as the ledger knows; None: not known."""
-        self._left: set[str] | None = None
-        """What former processes left open and nothing will end; None: not asked for yet."""
-        self._began_ns = self._clock.now_ns()
+        self._left = Unended(context)
+        self.remember = self._left.remember
         self._expiries: Mapping[str, float] = {}
         self._expiries_due = 0.0
 
@@ -127,8 +122,7 @@ class Flusher(Worker):
                 self._waiting[key] = violation
                 self._ended.pop(key, None)
                 self._filed.ends.pop(key, None)
-                if self._left is not None:
-                    self._left.discard(key)
+                self._left.reported(key)
                 self.woken.set()
 
     def ended(self, over: Iterable[Violation]) -> None:
@@ -145,10 +139,6 @@ class Flusher(Worker):
             log.info("condition_ended", kind=ended.kind, topic=ended.topic, partition=ended.partition)
         for violation in found:
             log.warning("violation", **{name: getattr(violation, name) for name in _LOGGED}, summary=violation.sentence)
-
-    def remember(self, conditions: Iterable[Violation]) -> None:
-        """Take the conditions that the tracker knows of at the start: it will end these itself."""
-        self._remembered = {violation.key(self._cluster) for violation in conditions}
 
     def changed(self, changes: Iterable[TopologyChange]) -> None:
         """Take changes of the topology, oldest first."""
@@ -197,55 +187,36 @@ class Flusher(Worker):
 
     def _judge_blindness(self, troubles: Mapping[str, Trouble]) -> None:
         """Begin or end the violation ``blind``. It is no fact: the ledger may be what fails."""
-        before, self._blind = self._blind, None
+        before, now_ns = self._blind, self._clock.now_ns()
         if any(trouble.blind for trouble in troubles.values()):
-            since_ns = before.at_ns if before is not None else self._clock.now_ns()
-            self._blind = blindness(self._runner, troubles, since_ns)
-            if before is None or before.summary != self._blind.summary:
-                log.error("blind", cluster=self._cluster, summary=self._blind.summary)
-                self.violations([self._blind])
+            since_ns = before.evidence["since_ns"] if before is not None else now_ns
+            said = blindness(self._runner, troubles, since_ns, now_ns)
+            if before is None or before.summary != said.summary or is_due(before.at_ns, now_ns):
+                self._blind = said
+                self.violations([said])
+                log.error("blind", cluster=self._cluster, summary=said.summary)
         elif before is not None:
-            log.info("condition_ended", kind=before.kind, cluster=self._cluster)
+            self._blind = None
             self.ended([before])
+            log.info("condition_ended", kind=before.kind, cluster=self._cluster)
 
     def _find_left(self) -> None:
         """Find, once, the conditions that former processes left open and that no part of this process will end."""
-        if self._left is not None:
+        found = self._left.found()
+        if found is None:
             return
-        alone = self._remembered is not None and self._is_alone()
-        rows = self._store.violations.unended(self._cluster, CONDITIONS)
-        left = {row.id for row in rows if self._is_left(row, alone=alone)}
-        own = self._blind.key(self._cluster) if self._blind is not None else None
+        own = {self._blind.key(self._cluster)} if self._blind is not None else set()
         with self._lock:
-            for key, one in self._waiting.items():  # what the ledger has kept: blindness is for no tracker to end
-                (left.add if one.topic_id.startswith(incarnation(self._runner)) else left.discard)(key)
-            self._left = left - {own} - self._ended.keys()
-
-    def _is_alone(self) -> bool:
-        """Say whether no other runner judges this cluster: it would end what it has reported itself."""
-        since_ns = self._clock.now_ns() - _ALONE_NS
-        others = [view for view in self._store.views.all() if view.cluster == self._cluster]
-        heard = any(view.runner != self._runner and view.at_ns > since_ns for view in others)
-        return self._settings.share.of == 1 and not heard
-
-    def _is_left(self, row: StoredViolation, *, alone: bool) -> bool:
-        if row.kind == "blind" and row.topic_id:
-            return row.topic_id.startswith(incarnation(self._runner))
-        if row.kind == "another-cluster" or (row.kind == "unclean-election" and row.offset is not None):
-            return False  # every start looks for itself; and what is proven is no condition
-        if row.kind in UNREMEMBERED and self._settings.share.of > 1:  # of those that share a cluster one watches groups
-            return self._settings.share.index == 0
-        return alone and row.id not in (self._remembered or ())
+            self._left.keep(found, self._waiting, own | self._ended.keys())
 
     def _end_left(self) -> None:
-        """End what was left, as of this process's beginning: what holds still is reported anew in its time."""
+        shown = Published() if self.latest is None else self.latest()
         with self._lock:
-            left = sorted(self._left or ())
-        if left:
-            self._store.violations.end(left, self._began_ns)
-            log.info("conditions_ended", cluster=self._cluster, left_by="former processes", number=len(left))
+            over = self._left.over(shown.watched_ns if shown.now_ns else None)
+        self._left.end(over)
         with self._lock:
-            self._left = set()
+            for key in over:
+                self._left.reported(key)
 
     def _write_violations(self) -> None:
         while True:

@@ -19,15 +19,18 @@ def incarnation(runner: str, since_ns: int | None = None) -> str:
     return f"runner {runner} since {'' if since_ns is None else since_ns}"
 
 
-def blindness(runner: str, troubles: Mapping[str, Trouble], since_ns: int) -> Violation:
-    """Return the violation while losses may go unnoticed: one from ``since_ns`` on, whatever the reasons."""
+def blindness(runner: str, troubles: Mapping[str, Trouble], since_ns: int, now_ns: int | None = None) -> Violation:
+    """Return the violation while losses may go unnoticed: one from ``since_ns`` on, whatever the reasons.
+
+    ``now_ns``: when it is said; None: when it began.
+    """
     return Violation(
         kind="blind",
         severity="critical",
         topic_id=incarnation(runner, since_ns),
-        at_ns=since_ns,
+        at_ns=since_ns if now_ns is None else now_ns,
         by="watch",
         summary=f"runner {runner} cannot judge: "
         + "; ".join(trouble.words for trouble in troubles.values() if trouble.blind),
-        evidence={"troubles": {part: trouble.words for part, trouble in troubles.items()}},
+        evidence={"since_ns": since_ns, "troubles": {part: trouble.words for part, trouble in troubles.items()}},
     )

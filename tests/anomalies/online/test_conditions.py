@@ -61,6 +61,35 @@ def test_those_that_are_too_many_are_said_again_every_five_minutes_as_those_that
     assert (len(said(c)), found.evidence["count"]) == (100, 3)
 
 
+def test_what_is_milder_ends_in_an_outage_only_when_that_is_said() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1")
+    c.rounds(15)
+    assert c.kinds() == ["isr-of-one"]
+    c.set("probes", 0, -1, "1")
+    for _ in range(5):
+        c.round()
+        assert c.kinds() == ["isr-of-one"], "never nothing"
+    c.rounds(1)
+    assert c.kinds() == ["isr-of-one", OFFLINE]
+    c.rounds(1)
+    assert c.kinds() == [OFFLINE]
+    c.set("probes", 0, 1, "1,2,3")
+    c.rounds(62)
+    assert c.kinds() == []
+
+
+def test_what_is_milder_goes_on_where_an_outage_was_too_short_to_be_said() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1")
+    c.rounds(15)
+    c.set("probes", 0, -1, "1")
+    c.rounds(3)
+    c.set("probes", 0, 1, "1")
+    c.rounds(15)
+    assert (c.kinds(), c.said) == (["isr-of-one"], [("isr-of-one", "probes", 0)])
+
+
 def test_a_condition_ends_under_the_topic_id_that_it_was_said_with() -> None:
     c = cluster()
     c.set("orders", 0, -1, "1")

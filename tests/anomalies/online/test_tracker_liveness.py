@@ -529,12 +529,13 @@ class Asking(Watched):
 
     now_ns: int = 10**18
 
-    def ask(self, seconds: int, error: str = SILENT, *, every_s: int = 3) -> None:
-        """Ask for so long; every question gets ``error``."""
+    def ask(self, seconds: int, error: str = SILENT, *, every_s: int = 3, rounds: bool = True) -> None:
+        """Ask for so long; every question gets ``error``. Without ``rounds`` it is that for the cluster's id."""
         for _ in range(seconds // every_s):
             self.now_ns += every_s * 10**9
             self.sample += 1
-            self.fold(f.WatchAsked(self.now_ns, self.sample), f.WatchFailed(self.now_ns, self.sample, error))
+            begun = [f.WatchAsked(self.now_ns, self.sample)] if rounds else []
+            self.fold(*begun, f.WatchFailed(self.now_ns, self.sample, error))
 
 
 def test_a_silence_is_in_the_timeline_from_the_last_answer_to_the_next_and_a_slow_answer_is_none() -> None:
@@ -556,13 +557,14 @@ def test_a_silence_is_in_the_timeline_from_the_last_answer_to_the_next_and_a_slo
 def test_a_cluster_that_never_answered_is_blind_in_less_than_a_minute() -> None:
     bench = Asking()
     bench.tracker = Tracker()  # which has not met the cluster
-    bench.ask(45, "cluster id: _TRANSPORT: refused")
+    bench.ask(45, "cluster id: _TRANSPORT: refused", rounds=False)
     assert bench.says() == []
-    bench.ask(6, "cluster id: _TRANSPORT: refused")
+    bench.ask(6, "cluster id: _TRANSPORT: refused", rounds=False)
     assert [line.split(":")[0] for line in bench.says()] == ["blind"]
     assert "has answered no question for 45 s (cluster id: _TRANSPORT" in bench.said[0].summary
-    bench.ask(600)
+    bench.ask(603, rounds=False)
     assert {v.key("c") for v in bench.said} == {bench.said[0].key("c")}
+    assert len(bench.said) == 3, "each five minutes, though no round begins"
 
 
 def test_a_cluster_that_answers_no_more_is_blind_until_it_answers() -> None:

@@ -5,7 +5,7 @@ the start (UNKNOWN_LEADER) keeps its conditions, and they are not reported again
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from canary.anomalies.online.scope import Scope, Where
@@ -20,6 +20,9 @@ Key = tuple[str, str, int]
 MOST_EACH = 100
 """So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
+_OUTAGE = "offline-partition"
+_MILDER = frozenset({"isr-of-one", "under-min-isr", "isr-below-half"})
+"""What an outage makes worse."""
 _NAMED = 100
 
 
@@ -42,7 +45,7 @@ def judge(scope: Scope, extent: str) -> None:
         return key not in holding and key[2] != OTHERS and _is_seen(top, key) and _may_end(scope, key, now)
 
     end_all(scope, over, extent)
-    _report_due(scope, extent, now)
+    _report_due(scope, extent, now, holding)
 
 
 def _is_seen(top: Topology, key: Key) -> bool:
@@ -52,9 +55,16 @@ def _is_seen(top: Topology, key: Key) -> bool:
 
 
 def _may_end(scope: Scope, key: Key, now: int) -> bool:
-    """Say whether what holds no more may end: an outage of a probed log only when that is known to be whole."""
-    condition, log = scope.state.topology.conditions[key], scope.state.log(key[1], key[2])
-    if key[0] != "offline-partition" or condition.said_ns is None or log is None or condition.extent != "probe":
+    """Say whether what holds no more may end.
+
+    What is milder than an outage ends in one only when that is reported. An outage of a probed log ends only when the
+    log is known to be whole.
+    """
+    conditions, log = scope.state.topology.conditions, scope.state.log(key[1], key[2])
+    condition, outage = conditions[key], conditions.get((_OUTAGE, *key[1:]))
+    if key[0] != _OUTAGE:
+        return key[0] not in _MILDER or outage is None or outage.said_ns is not None
+    if condition.said_ns is None or log is None or condition.extent != "probe":
         return True
     if condition.over_watched_ns is None:
         condition.over_watched_ns = now
@@ -64,7 +74,7 @@ def _may_end(scope: Scope, key: Key, now: int) -> bool:
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:
     have, want = len(place.isr), len(place.replicas)
     if place.leader < 0 or not have:
-        yield "offline-partition"
+        yield _OUTAGE
     elif have < want:
         if have == 1 and known.min_isr is not None and known.min_isr <= 1:
             yield "isr-of-one"
@@ -88,12 +98,12 @@ def _limit_ns(top: Topology, key: Key) -> int:
         seconds = limits.unclean_s
     elif kind == "isr-of-one" and known.ours:
         seconds = limits.isr_of_one_s
-    elif kind == "offline-partition" and len(known.partitions[partition].replicas) > 1:
+    elif kind == _OUTAGE and len(known.partitions[partition].replicas) > 1:
         seconds = limits.offline_s
     return int(seconds * 1e9)
 
 
-def _report_due(scope: Scope, extent: str, now: int) -> None:
+def _report_due(scope: Scope, extent: str, now: int, holding: Container[Key]) -> None:
     top = scope.state.topology
     due: dict[str, list[Key]] = {}
     said: dict[str, int] = {}
@@ -109,7 +119,7 @@ def _report_due(scope: Scope, extent: str, now: int) -> None:
             ripe = now - condition.watched_ns >= _limit_ns(top, key)
         else:
             said[key[0]] = said.get(key[0], 0) + 1
-            ripe = is_due(condition.said_ns, scope.state.now_ns)
+            ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)
         if ripe:
             due.setdefault(key[0], []).append(key)
     for kind in dict.fromkeys([*due, *(key[0] for key in top.conditions if key[2] == OTHERS)]):
@@ -156,7 +166,7 @@ def _only_there(scope: Scope, name: str, partition: int, place: Place) -> dict[s
 def _summary(kind: str, known: Known, place: Place) -> str:
     isr = ",".join(map(str, place.isr)) or "nobody"
     of = f"{len(place.isr)} of {len(place.replicas)} replicas in sync (brokers {isr})"
-    if kind == "offline-partition":
+    if kind == _OUTAGE:
         last = ",".join(map(str, place.last_isr)) or "nobody known"
         return (
             f"the partition has no leader; last in sync: brokers {last}. Bring one of them back; do not elect uncleanly"

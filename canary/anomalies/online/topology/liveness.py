@@ -82,9 +82,15 @@ def judge(scope: Scope) -> None:
         for one in _standing(topic, log):
             _count_stall(scope, topic, log, one)
     for stall in state.stalls.values():
-        if stall.said is not None and is_due(stall.again_ns or stall.said.at_ns, state.now_ns):
-            stall.again_ns = state.now_ns
-            scope.emit(dataclasses.replace(stall.said, at_ns=state.now_ns))
+        _report_again(scope, stall)
+
+
+def _report_again(scope: Scope, stall: Stall) -> None:
+    """Report what stands still, if that is due."""
+    now_ns = scope.state.now_ns
+    if stall.said is not None and is_due(stall.again_ns or stall.said.at_ns, now_ns):
+        stall.again_ns = now_ns
+        scope.emit(dataclasses.replace(stall.said, at_ns=now_ns))
 
 
 def _is_over(state: State, key: str, stall: Stall) -> bool:
@@ -288,9 +294,11 @@ def write_failed(scope: Scope, error: str | None, who: str) -> None:
 
 
 def _blind(scope: Scope, why: str, evidence: dict[str, str]) -> None:
-    """Report that nothing can be seen, unless it is reported already."""
+    """Report that nothing can be seen; where it is reported already, again: without answers there may be no rounds."""
     state = scope.state
-    if _BLIND not in state.stalls:
+    if _BLIND in state.stalls:
+        _report_again(scope, state.stalls[_BLIND])
+    else:
         said = scope.report(_BLIND, Where(""), why, evidence={"since_ns": state.now_ns, **evidence}, by="watch")
         state.stalls[_BLIND] = Stall(state.now_ns, 0, said)
 
