@@ -64,6 +64,17 @@ def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:
     return (finished and entry.finished) or entry.severity
 
 
+def is_gathered(kind: str, topic: str) -> bool:
+    """Return whether all partitions of a topic share an incident of a kind.
+
+    So it is with conditions of Kafka's own topics: of 50 partitions of __consumer_offsets nobody wants 50 pages.
+
+    >>> is_gathered("offline-partition", "__consumer_offsets"), is_gathered("offline-partition", "orders")
+    (True, False)
+    """
+    return kind in CONDITIONS and topic.startswith("__")
+
+
 def class_of(kind: str) -> Class:
     """Return the class of a kind: of the catalogue, or a rehearsal. One that another version knew is a warning."""
     if kind in REHEARSALS:

@@ -210,3 +210,22 @@ def test_after_an_upgrade_the_worst_heads_what_the_version_before_left(store: St
     store.upgrade()
     assert (stored(store).kind, stored(store).head_id) == ("lost-write", lost(7).key("c"))
     assert told(store) == ["worsened"]
+
+
+def test_an_outage_of_one_of_kafkas_own_topics_is_one_incident_and_of_another_topic_one_for_each_partition(
+    store: Store,
+) -> None:
+    def of(topic: str, kind: str = "offline-partition") -> list[Violation]:
+        return [replace(holds(), partition=place, kind=kind, topic=topic) for place in range(50)]
+
+    store.violations.record("c", [*of("__consumer_offsets"), *of("__consumer_offsets", "isr-of-one"), *of("orders")])
+    found = store.incidents.page(limit=200).items
+    own = [(one.topic, one.partition, one.kind) for one in found if one.topic != "orders"]
+    assert sorted(own) == [
+        ("__consumer_offsets", None, "isr-of-one"),
+        ("__consumer_offsets", None, "offline-partition"),
+    ]
+    assert {one.partition for one in found if one.topic == "orders"} == set(range(50))
+    store.violations.end([one.key("c") for one in of("__consumer_offsets")[1:]], T0 + MINUTE)
+    states = {one.kind: one.state for one in store.incidents.page(limit=200).items if one.topic != "orders"}
+    assert states["offline-partition"] == "open", "one of them has no leader yet"

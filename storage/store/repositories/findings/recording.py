@@ -8,7 +8,8 @@ finding of all its records), never milder. A duplicate that the client is known 
 happened in a planned window, for certain, is acknowledged from the start, with the reason "planned": recorded and
 shown, and no alert. What is found in one and may have happened before it pages. A new row joins the open incident of
 its place within 10 minutes of its own time, or opens one; the worst that is open in it heads it (`heads`). The place of
-a kind without a partition (another-cluster, topic-recreated) is the incarnation and the kind.
+a kind without a partition (another-cluster, topic-recreated), and of one whose partitions share an incident
+(`is_gathered`), is the incarnation and the kind.
 
 A condition ends by itself. One that a person resolved stays resolved while it goes on. When it holds another time it is
 open again with the severity and the evidence of that time (in a planned window: acknowledged). One that is found again
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, case, insert, or_, select, update
 
-from canary.anomalies.policy import CONDITIONS, WIDE, rank
+from canary.anomalies.policy import CONDITIONS, WIDE, is_gathered, rank
 from canary.anomalies.violation import SENT_AGAIN, Records, Violation
 from canary.threads import system
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
@@ -234,8 +235,11 @@ class _Incidents:
 
     def join(self, violation: Violation, row: Row) -> str:
         """Add ``violation``, stored as ``row``, to the incident of its place and time; return the incident's id."""
-        wide = {"topic": "", "topic_id": "", "partition": None} if violation.kind in WIDE else {}
-        at = {**row, **wide}
+        at = dict(row)
+        if violation.kind in WIDE:
+            at |= {"topic": "", "topic_id": "", "partition": None}
+        elif is_gathered(violation.kind, violation.topic):
+            at |= {"partition": None}
         where = f"*{violation.kind}" if at["partition"] is None else str(at["partition"])
         place = f"{self._cluster}\x1f{at['topic']}\x1f{at['topic_id']}\x1f{where}"
         for incident in self._at(place):
