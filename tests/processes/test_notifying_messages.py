@@ -69,6 +69,10 @@ def test_pagerduty_opens_and_resolves_one_alert_for_an_incident() -> None:
     over = sent("pagerduty", "resolved", state="resolved")
     assert (over["event_action"], over["dedup_key"]) == ("resolve", ID)
     assert len(sent("pagerduty", summary="x" * 5000)["payload"]["summary"]) <= 1024
+    many = sent("pagerduty", lost_records=200_000)["payload"]["summary"]
+    assert "partition 2: 200,000 acknowledged writes are known to be lost. 3 writes &" in many
+    assert "are known to be lost" not in sent("pagerduty", lost_records=0)["payload"]["summary"]
+    assert sent("webhook", lost_records=16)["data"]["lost_records"] == 16
 
 
 def test_what_is_worse_rings_by_itself_at_pagerduty_and_all_of_it_is_over_at_the_end() -> None:

@@ -79,6 +79,18 @@ def test_a_loss_in_an_outage_is_news_of_its_own(store: Store) -> None:
     assert of_now(store).alerts == ["critical warning", "critical data", "critical data 3"]
 
 
+def test_of_a_loss_it_is_told_how_many_writes_of_the_incident_are_lost_by_then(store: Store) -> None:
+    store.violations.record("c", [lost(7), lost(8), lost(8, kind="duplicate"), lost(7, partition=2)])
+    assert told(store) == ["opened", "opened"]
+    of_it = {one["partition"]: one["lost_records"] for one in sent(store)}
+    assert of_it == {lost(7).partition: 2, 2: 1}
+
+
+def sent(store: Store) -> list[Any]:
+    found = [store.notifications.of_incident(one.id) for one in store.incidents.page().items]
+    return [note.incident for notes in found for note in notes]
+
+
 def outage(at_ns: int, partition: int = 0) -> Violation:
     return replace(holds(at_ns, at_ns), kind="offline-partition", partition=partition)
 

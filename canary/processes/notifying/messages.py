@@ -48,6 +48,11 @@ class Told:
         return self.notification.change == "resolved"
 
     @property
+    def lost_records(self) -> int:
+        """How many acknowledged writes were known to be lost in the incident; more may be found later."""
+        return int(self.notification.incident.get("lost_records", 0))
+
+    @property
     def alerts(self) -> list[str]:
         """The names of a pager's alerts, each rung once: the incident's id, then one for each severity and class.
 
@@ -63,9 +68,9 @@ class Told:
         place = f"{one.cluster}, topic {one.topic}" if one.topic else one.cluster
         place += "" if one.partition is None else f", partition {one.partition}"
         mark = {DRILL: "DRILL, nothing is wrong: "}.get(one.kind, "TEST, " if one.kind in REHEARSALS else "")
-        words = (
-            f"{mark}{one.severity} {one.kind} {self.notification.change} in {place}: {' '.join(one.summary.split())}"
-        )
+        lost = f"{self.lost_records:,} acknowledged writes are known to be lost. " if self.lost_records > 1 else ""
+        summary = " ".join(one.summary.split())
+        words = f"{mark}{one.severity} {one.kind} {self.notification.change} in {place}: {lost}{summary}"
         return words if len(words) <= _MOST else f"{words[: _MOST - 1]}…"
 
     @property
@@ -81,7 +86,8 @@ class Told:
         """The incident as REST shows it, with what is told of it."""
         own = IncidentOut.model_validate(self.incident).model_dump(mode="json")
         drill = self.incident.kind in REHEARSALS
-        return {"change": self.notification.change, "drill": drill, "incident": own, "links": self.links}
+        told = {"change": self.notification.change, "drill": drill, "incident": own, "links": self.links}
+        return told | {"lost_records": self.lost_records}
 
 
 def messages(kind: Kind, key: str | None, notification: Notification, address: str | None) -> list[Message]:
@@ -170,7 +176,7 @@ def _otlp(told: Told) -> Message:
         event_name=f"{SERVICE}.incident.{note.change}",
     )
     shown = {name: value for name, value in told.data["incident"].items() if name != "id"}
-    flat = {"id": note.id, "change": note.change, "drill": told.data["drill"], "incident": one.id}
+    flat = {name: told.data[name] for name in ("change", "drill", "lost_records")} | {"id": note.id, "incident": one.id}
     record.attributes.extend(attributes({f"canary.{name}": value for name, value in (shown | flat).items()}))
     return Message("application/x-protobuf", request.SerializeToString())
 

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, class_of, rank
+from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, WRITES_LOST, class_of, rank
 from storage.store.models import INCIDENTS, NOTIFICATIONS, VIOLATIONS
 from storage.store.receivers import Change, Interest
 from storage.store.repositories.findings.heads import has_note_of_window, rank_of
@@ -40,8 +40,9 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     worse, milder = rank_of(INCIDENTS) > _KNEW, rank_of(INCIDENTS) < _KNEW
     wanted = _wanted(interest)
     told = (_KNOWN[name].label(f"known_{name}") for name in _TOLD)
+    lost = select(func.sum(VIOLATIONS.c.record_count)).where(of_it, VIOLATIONS.c.kind == WRITES_LOST).scalar_subquery()
     return (
-        select(INCIDENTS, *told, wanted.label("wanted"), milder.label("milder"))
+        select(INCIDENTS, *told, wanted.label("wanted"), milder.label("milder"), lost.label("lost_records"))
         .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
         .where(
             or_(

@@ -146,7 +146,7 @@ def _told(receiver: str, row: Any, at_ns: int) -> list[dict[str, Any]]:
                 rank=rank(incident.kind, incident.severity),
                 openings=incident.openings,
                 alerts=alerts(row, change),
-                incident=asdict(incident),
+                incident=asdict(incident) | {"lost_records": int(row.lost_records or 0)},
                 at_ns=at_ns,
                 state="waiting",
                 attempts=0,
