@@ -30,6 +30,7 @@ class Said:
         within_s: seconds after ``since``.
         since: the moment that the time to detect counts from; see steps.waiting.Mark.
         severity: None: any.
+        nth: which of these violations, in the order in which they were said, the time to detect is of.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Said:
     within_s: float = 10.0
     since: str = KNOWABLE
     severity: str | None = None
+    nth: int = 1
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -61,6 +61,9 @@ def test_a_loss_in_an_outage_is_told_as_a_loss_by_every_way(lab: Lab, tmp_path: 
                 until(lambda: _named_by(prometheus) == _places(), TOLD_S, "the alert names both partitions")
             finally:
                 _record(told, began, Path(os.environ.get("RECORD_SENT") or tmp_path / "sent.md"))
+            changes = [one.json["data"] for one in list(webhook.requests)]
+            own = [one["change"] for one in changes if one["incident"]["topic"] == "__consumer_offsets"]
+            assert own in ([], ["opened"], ["opened", "resolved"]), "however many partitions it has"
             for partition in BOTH:
                 _told_in_order(webhook, pagerduty, partition)
             canary.until_probing()

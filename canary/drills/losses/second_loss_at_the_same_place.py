@@ -8,7 +8,7 @@ The canary says it a second time: the leader epoch tells the two cuts apart.
 """
 
 from canary.drills.drill import OUTAGE, Control, Drill, Said
-from canary.drills.stage import Stage
+from canary.drills.stage import KNOWABLE, Stage
 from canary.drills.steps.brokers import Kill, Start
 from canary.drills.steps.logs import CutAt, NoteEnd
 from canary.drills.steps.operating import ResolveAll
@@ -20,8 +20,12 @@ _ALL = (1, 2, 3)
 _END = "the end"
 
 
-def _power_cut() -> tuple[Step, ...]:
-    return (Kill(_ALL), CutAt(_ALL, _END), Start(_ALL), UntilIsr(frozenset(_ALL)), UntilReadable(), UntilAcked(30))
+_AGAIN = "the second time"
+
+
+def _power_cut(mark: str = KNOWABLE) -> tuple[Step, ...]:
+    over = UntilIsr(frozenset(_ALL)), UntilReadable(mark=mark), UntilAcked(30)
+    return (Kill(_ALL), CutAt(_ALL, _END), Start(_ALL), *over)
 
 
 _STEPS = (UntilAcked(30), NoteEnd(_END), UntilAcked(30), *_power_cut())
@@ -31,13 +35,17 @@ DRILL = Drill(
     title="A second loss at the same place",
     source="why-fsync",
     stage=_STAGE,
-    steps=(*_STEPS, UntilFound("truncation", 1), ResolveAll("lost"), *_power_cut(), UntilFound("truncation", 2)),
-    says=(Said("lost-write", at="gone"), Said("truncation", severity="critical")),
+    steps=(*_STEPS, UntilFound("truncation", 1), ResolveAll("lost"), *_power_cut(_AGAIN), UntilFound("truncation", 2)),
+    says=(
+        Said("lost-write", at="gone"),
+        Said("truncation", severity="critical"),
+        Said("truncation", severity="critical", since=_AGAIN, nth=2),
+    ),
     echoes=OUTAGE | {"inconsistent-offsets", "unclean-election"},
     control=Control(
         why="With flush.messages=1 each record is on disk before it is acknowledged: neither power cut loses any.",
         stage=_STAGE.with_topic_config(flush_messages="1"),
-        steps=(*_STEPS, *_power_cut()),
+        steps=(*_STEPS, *_power_cut(_AGAIN)),
         may_say=OUTAGE,
     ),
 )

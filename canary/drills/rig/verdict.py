@@ -71,7 +71,7 @@ def _read(says: tuple[Said, ...], played: Played) -> set[str]:
 def _after(said: Said, played: Played) -> float | None:
     since = played.marks.get(said.since, played.began)
     found = [one.at for one in played.findings if one.kind == said.kind and said.severity in {None, one.severity}]
-    return max(min(found) - since, 0.0) if found else None
+    return max(sorted(found)[said.nth - 1] - since, 0.0) if len(found) >= said.nth else None
 
 
 def _misplaced(said: Said, played: Played) -> Iterator[str]:
