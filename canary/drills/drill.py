@@ -43,6 +43,11 @@ class Said:
     nth: int = 1
 
     @property
+    def words(self) -> str:
+        """The kind, and which of them."""
+        return self.kind if self.nth == 1 else f"{self.kind} number {self.nth}"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of its places."""
         return (self.at,) if isinstance(self.at, str) else self.at or ()

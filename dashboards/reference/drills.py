@@ -107,14 +107,18 @@ def _results(stored: Path, found: Mapping[str, Entry]) -> Mapping[str, list[dict
 
 def _rows(kind: str, found: Mapping[str, Entry], results: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
     for name, entry in found.items():
-        for said in (one for one in entry.drill.says if one.kind == kind):
-            yield _row(f"| [{kind}](concepts.md#{kind.lower()}) | [{name}](#{name})", said, results[name], entry)
+        runs = results[name]
+        for place, said in enumerate(entry.drill.says):
+            if said.kind == kind:
+                times = [one["after_s"] for run in runs for one in run["detected"][place : place + 1]]
+                yield _row(
+                    f"| [{said.words}](concepts.md#{kind.lower()}) | [{name}](#{name})", said, times, runs, entry
+                )
 
 
-def _row(first: str, said: Said, runs: list[dict[str, Any]], entry: Entry) -> str:
+def _row(first: str, said: Said, times: list[float | None], runs: list[dict[str, Any]], entry: Entry) -> str:
     if not runs:
         return f"{first} | {_right(runs)} | | {said.within_s:g} s | | | {entry.drill.stage.version} |"
-    times = [one["after_s"] for run in runs for one in run["detected"] if one["kind"] == said.kind]
     known = sorted(one for one in times if one is not None)
     paged = [run["paged_after_at_most_s"] for run in runs if run["paged_after_at_most_s"] is not None]
     cells = (
@@ -149,7 +153,7 @@ def _control(runs: list[dict[str, Any]]) -> str:
 
 def _section(entry: Entry) -> str:
     drill = entry.drill
-    said = ", ".join(f"{one.kind} within {one.within_s:g} s" for one in drill.says) or "nothing"
+    said = ", ".join(f"{one.words} within {one.within_s:g} s" for one in drill.says) or "nothing"
     control = drill.control.why if drill.control else f"none. {drill.uncontrolled}"
     return (
         f"### {entry.name}\n\n{entry.story}\n\n"

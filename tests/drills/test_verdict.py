@@ -86,7 +86,7 @@ def test_what_has_to_be_said_twice_has_a_time_for_each_and_once_is_not_enough() 
     both = played(found("lost-write", [4], after_s=7.0), found("lost-write", [4], after_s=2.0), gone=[4])
     assert [one.after_s for one in judge(twice, both).detected] == [pytest.approx(2.0), pytest.approx(7.0)]
     once = judge(twice, played(found("lost-write", [4], after_s=2.0), gone=[4]))
-    assert once.complaints == ("missed: nothing was said of lost-write",)
+    assert once.complaints == ("missed: nothing was said of lost-write number 2",)
 
 
 def test_only_the_severity_that_is_asked_for_counts() -> None:

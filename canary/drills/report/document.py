@@ -33,7 +33,7 @@ def sentence(result: Result) -> str:
         return f"The canary failed this drill: {count} thing{'s were' if count > 1 else ' was'} wrong."
     gone = len(result.played.gone) if result.played else 0
     lost = f"{gone} acknowledged record{'s are' if gone > 1 else ' is'} gone. " if gone else ""
-    said = " and ".join(f"{one.said.kind} after {one.after_s:.1f} s" for one in _detected(result)) or "nothing"
+    said = " and ".join(f"{one.said.words} after {one.after_s:.1f} s" for one in _detected(result)) or "nothing"
     late = ", later than it should" if word(result) == "found late" else ""
     silent = ", and the control was silent" if result.control is not None else ""
     return f"{lost}The canary said {said}{late}; nothing it said was false{silent}."
@@ -61,8 +61,8 @@ def text(result: Result) -> str:
 def detection(one: Detected) -> str:
     """Return what must be said, and when it was."""
     if one.after_s is None:
-        return f"{one.said.kind}: not said"
-    return f"{one.said.kind} after {one.after_s:.1f} s (at most {one.said.within_s:g})"
+        return f"{one.said.words}: not said"
+    return f"{one.said.words} after {one.after_s:.1f} s (at most {one.said.within_s:g})"
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> list[str]:

@@ -39,7 +39,7 @@ class Verdict:
 def judge(drill: Drill, played: Played) -> Verdict:
     """Hold what was said against what was done."""
     detected = tuple(Detected(one, _after(one, played)) for one in drill.says)
-    complaints = [f"missed: nothing was said of {one.said.kind}" for one in detected if one.after_s is None]
+    complaints = [f"missed: nothing was said of {one.said.words}" for one in detected if one.after_s is None]
     for one in drill.says:
         complaints += _misplaced(one, played)
     for name in sorted(_read(drill.says, played)):
