@@ -23,6 +23,8 @@ from storage.store.values import Incident, IncidentFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
+_SAME_AS = {"CanaryAbsent": "CanaryVanished"}
+"""Alerts of `canary alert rules`: no shipped rule has their names, so the runbook is another one's."""
 _LINKED = 'curl -sS "$CANARY/'
 """What a command begins with that reads from this API: its page has a link, too."""
 
@@ -58,7 +60,7 @@ async def runbook(request: Request, state: Shared, name: str) -> HTMLResponse:
     worst incident of the alert that is not resolved is shown first, and fills in what the query does not. Only the
     button that copies a command needs a script.
     """
-    known = alerts()
+    known, name = alerts(), _SAME_AS.get(name, name)
     found = name if name in known else next((one for one, alert in known.items() if alert["kind"] == name), None)
     alert = known[found] if found is not None else None
     entry = CATALOGUE.get(alert["kind"] if alert else name)

@@ -222,6 +222,7 @@ def test_ten_thousand_lost_ranges_are_shown_at_their_true_size(client: Client, s
 
 def test_an_alert_shows_its_worst_incident_and_a_runbook_that_is_filled_in(client: Client, store: Store) -> None:
     assert "No incident of this kind is known in prod." in client.get("/alerts/CanaryLostWrite", cluster="prod").text
+    assert "CanaryVanished" in client.get("/alerts/CanaryAbsent", cluster="prod").text, "no shipped rule has its name"
     store.topology.record("prod", changes())
     store.violations.record("prod", [lost(1, at_ns=NOW), replace(lost(2, at_ns=NOW - SECOND), partition=0)])
     page = client.get("/alerts/CanaryLostWrite", cluster="prod").text

@@ -107,6 +107,17 @@ def test_what_outlasts_a_window_is_told_once_however_many_partitions_it_has(stor
         assert told(store) == ([] if place else ["opened"])
 
 
+@pytest.mark.parametrize("note", ["ann looks", None])
+def test_what_a_person_acknowledged_in_a_window_rings_no_more_after_it(store: Store, note: str | None) -> None:
+    store.maintenance.plan("c", T0 - MINUTE, T0 + MINUTE, "disks", "ann")
+    store.violations.record("c", [holds()])
+    store.incidents.acknowledge(stored(store).id, note)
+    store.violations.record("c", [holds(T0 + 2 * MINUTE, T0)])
+    assert (stored(store).state, told(store)) == ("acknowledged", [])
+    store.violations.record("c", [lost(7, T0 + 2 * MINUTE, partition=holds().partition)])
+    assert (stored(store).state, told(store)) == ("open", ["opened"]), "what joins is news"
+
+
 def test_what_begins_and_ends_in_a_window_is_told_to_nobody(store: Store) -> None:
     store.maintenance.plan("c", T0 - MINUTE, T0 + 5 * MINUTE, "disks", "ann")
     store.violations.record("c", [holds()])

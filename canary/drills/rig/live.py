@@ -133,6 +133,7 @@ class Live:
             return known is not None and known.paged_ns is not None
 
         ground.patience = 1.0
+        ground.note(f"waiting for Alertmanager's webhook, at most {self.page_s:g} s")
         try:
             ground.until(paged, self.page_s, "Alertmanager's webhook comes back")
         except NotInTimeError as error:

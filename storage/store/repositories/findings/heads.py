@@ -45,9 +45,8 @@ _REASONS = ("lost", "false", "planned", "ended")
 
 
 def is_by_window(row: Any) -> bool:
-    """Return whether a planned window acknowledged a row, and no person: also one that was lost at another time."""
-    by_window = row["reason"] == "planned" or (row["note"] or "").startswith(WINDOW)
-    return bool(row["state"] == "acknowledged" and by_window)
+    """Return whether a planned window acknowledged a row, and no person has since: a person's note is another one."""
+    return bool(row["state"] == "acknowledged" and (row["note"] or "").startswith(WINDOW))
 
 
 def serial_of(cluster: str) -> str:
