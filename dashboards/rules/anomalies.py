@@ -27,6 +27,7 @@ def _alert(anomaly: Anomaly) -> Rule:
     severities = [one for one in _RINGING if one in anomaly.severities]
     selector = f'kind="{anomaly.name}", severity=~"{"|".join(severities)}"'
     still_open = gauge("canary_violations_open", selector)
+    counted = "records" if anomaly.class_ == "data" and not anomaly.ends else "places"
     found = increase("canary_violations_total", selector, "5m")
     return Rule(
         name=alert_name(anomaly.name),
@@ -35,7 +36,7 @@ def _alert(anomaly: Anomaly) -> Rule:
         milder=tuple(severities[1:]),
         summary=f"{anomaly.title} in {{{{ $labels.cluster }}}}",
         meaning=f"{anomaly.meaning} {anomaly.implies}",
-        now="{{ $value | humanize }} records open or new in {{ $labels.cluster }}. Its incidents:",
+        now=f"{{{{ $value | humanize }}}} {counted} open or new in {{{{ $labels.cluster }}}}. Its incidents:",
         advice=(
             anomaly.do_first,
             *((f"Not an error: {anomaly.allowed}",) if anomaly.allowed else ()),
