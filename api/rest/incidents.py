@@ -40,7 +40,7 @@ SHOWN = 1000
 
 
 class IncidentOut(Shape):
-    """Violations that belong together, headed by the worst that is not resolved."""
+    """Violations that belong together, headed by the worst that is open, or acknowledged where none is."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 

@@ -40,7 +40,7 @@ an anomaly. The exact rules are in canary.anomalies.offline, one module for each
 here.
 
 One loss has echoes: a lost write is also unseen, each reader that passes it skips, and offsets behind it shift. The
-incident gathers them: the first of them leads (for cause and exposure), the worst that is not resolved heads it.
+incident gathers them: the first of them leads (for cause and exposure), the worst that is open heads it.
 
 Adding an anomaly is adding an entry: metrics, API, documents, dashboards and runbooks are derived from CATALOGUE.
 """

@@ -33,7 +33,7 @@ What retention removed has *expired*; what no reader had read before that is *un
 
 One loss has echoes: the readers that pass it skip, offsets behind it shift, acknowledged records come back elsewhere.
 They are gathered in one *incident*. Its first violation leads: from there the cause and what else was exposed are
-looked for. Its worst violation that is not resolved heads it: title, severity, advice and what people are told are that
+looked for. Its worst open violation heads it: title, severity, advice and what people are told are that
 one's, so that a loss in an outage is a loss. [Conditions](conditions.md) says who is told of what.
 
 ## How sure is that?

@@ -13,7 +13,7 @@ Made from the catalogue of anomalies and the rules by `python -m dashboards`.
 the canary is blind or its way to a pager is broken; or writes are refused now. All else that needs a person is a
 **warning**. What is *critical, warning* is as severe as the violation itself.
 
-The **class** says what it is about, the worst first: {classes}. The worst violation that is not resolved heads an
+The **class** says what it is about, the worst first: {classes}. The worst open violation heads an
 incident; Alertmanager groups by cluster and class, so that the echoes of a loss ring once and a loss in an outage rings
 by itself.
 

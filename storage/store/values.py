@@ -130,8 +130,9 @@ class ViolationGroup:
 class Incident:
     """Violations of one place and time; ``lead_id``: the first cause.
 
-    ``head_id``: the worst that is not resolved (`repositories.findings.heads`); ``kind``, ``severity``, ``summary`` and
-    ``head_ns`` (when it was first seen) are its own. ``openings``: how often it was opened, also while acknowledged.
+    ``head_id``: the worst that is open, or acknowledged where none is (`repositories.findings.heads`); ``kind``,
+    ``severity``, ``summary`` and ``head_ns`` (when it was first seen) are its own. ``openings``: how often it was
+    opened, also while acknowledged.
     """
 
     id: str

@@ -93,10 +93,13 @@ def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: St
     assert told(store) == [], "of an open incident it is no news"
     store.incidents.acknowledge(stored(store).id, "ann looks")
     store.violations.record("c", [holds(T0 + 60 * MINUTE, T0 + 60 * MINUTE)])
-    assert (stored(store).state, stored(store).kind) == ("open", "lost-write")
+    assert (stored(store).state, stored(store).kind) == ("open", "isr-of-one"), "what is told is what is news"
     assert told(store) == ["reopened"]
     assert told(store) == []
     assert told(store, ALL) == ["opened"]
+    store.violations.end([KEY], T0 + 61 * MINUTE)
+    assert (stored(store).state, stored(store).kind) == ("acknowledged", "lost-write")
+    assert (told(store), told(store, ALL)) == ([], []), "that is known to the one who acknowledged it"
 
 
 def test_what_outlasts_a_window_is_told_once_however_many_partitions_it_has(store: Store) -> None:

@@ -1,8 +1,8 @@
 """What an incident is by its violations: its state, and its head, which titles it and which people are told of.
 
-The head is the worst violation that is not resolved. What led to an incident is another thing (``lead_id``: the first
-violation, for cause and exposure). Example: brokers are killed, partitions have no leader, and one comes back with a
-cut log. The offline partition leads; the lost write heads.
+The head is the worst violation that is open; where none is, the worst that a person acknowledged. What led to an
+incident is another thing (``lead_id``: the first violation, for cause and exposure). Example: brokers are killed,
+partitions have no leader, and one comes back with a cut log. The offline partition leads; the lost write heads.
 
 Of violations that are alike the first one heads, of one moment one that names its probes. What happened in a planned
 window heads only where nothing else is unresolved; a resolved violation only where all are. An incident is open while
@@ -39,7 +39,7 @@ from storage.store.rows import chunks, value_of
 from storage.store.values import WINDOW, Incident
 
 _PLANNED = 1
-"""How much a violation in a planned window asks for attention: more than a resolved one (0), less than another (2)."""
+"""How much a violation in a planned window asks for attention: more than a resolved one, less than an open one."""
 _REASONS = ("lost", "false", "planned", "ended")
 """Of an incident whose violations are resolved for several reasons the first of these."""
 
@@ -131,9 +131,14 @@ def _heads() -> Select[Any]:
 
 
 def _unresolved(table: FromClause) -> ColumnElement[int]:
-    """Return how much a violation asks for attention: 0 (it is resolved), _PLANNED or 2."""
+    """Return how much a violation asks for attention: 0 (it is resolved), _PLANNED, 2 (acknowledged) or 3 (open)."""
     state, planned = table.c.state, or_(table.c.reason == "planned", has_note_of_window(table))
-    return case((state == "resolved", 0), (and_(state == "acknowledged", planned), _PLANNED), else_=2)
+    return case(
+        (state == "resolved", 0),
+        (and_(state == "acknowledged", planned), _PLANNED),
+        (state == "acknowledged", 2),
+        else_=3,
+    )
 
 
 _HEADS = _heads()

@@ -37,7 +37,8 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
     again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
-    worse, milder = rank_of(INCIDENTS) > _KNEW, rank_of(INCIDENTS) < _KNEW
+    worse = and_(INCIDENTS.c.state == "open", rank_of(INCIDENTS) > _KNEW)
+    milder = rank_of(INCIDENTS) < _KNEW
     wanted = _wanted(interest)
     told = (_KNOWN[name].label(f"known_{name}") for name in _TOLD)
     lost = select(func.sum(VIOLATIONS.c.record_count)).where(of_it, VIOLATIONS.c.kind == WRITES_LOST).scalar_subquery()
