@@ -106,7 +106,8 @@ def test_what_one_replica_alone_had_and_lost_is_said_before_and_after_with_all_t
         (lost, *_) = (v for v in found if v["kind"] == "lost-write" and v["partition"] == 0)
         exposure = canary.get(f"/api/v1/violations/{lost['id']}/exposure").json()
         assert exposure["basis"] == "same leader and shrunken ISR"
-        assert places(exposure["items"]) == exposed - {("probes", 0)}
+        others, uncleanly = places(exposure["items"]), {("pairs", 0)}  # by itself, if broker 2 was back before broker 3
+        assert exposed - {("probes", 0)} <= others <= exposed | uncleanly
         evidence = canary.get(f"/api/v1/violations/{lost['id']}").json()["evidence"]
         assert {(one["subject"], one["leader"]) for one in evidence["topology"]} >= {("partition", 1)}
         assert {event["event"] for event in evidence["cluster_events"]} >= {"broker-left"}
