@@ -13,8 +13,9 @@ was the same for every partition of which that is so, whichever broker led it. F
 killed: every partition was exposed, and not only those of broker 3. If only the leader was among them, exposed is what
 any of these brokers led.
 
-If the timeline shows that a shrunken ISR was followed by an unclean election, that is what lost the writes, whatever
-else was out of reach before. Then every other partition that had an unclean election is exposed too, whoever led it.
+If the timeline shows that a shrunken ISR was followed by an unclean election, and no such outage came after that, then
+the election is what lost the writes, whatever was out of reach before. Every other partition that had an unclean
+election is exposed too then, whoever led it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -69,13 +70,14 @@ def exposure(
 
 def _danger(own: _Spans, others: _Spans, lost: Sequence[Outage]) -> tuple[_Spans, str, _Spans]:
     """Return the states in which a partition was in danger, what the danger was, and states of others in the same."""
-    before = _before_unclean(own)
-    states, basis = _endangered([span for span in own if span.led] if before is None else before)
+    election = _unclean_election(own)
+    states, basis = _endangered([span for span in own if span.led] if election is None else election.before)
     alike = [span for span in others if any(_alike(span, one, basis) and _overlap(span, one) for one in states)]
-    if before is not None and basis == SHRUNKEN:
-        return states, basis, [*alike, *_elected_uncleanly(others)]
     for reason, gone in ((ISR_GONE, _isr), (LEADER_GONE, _leader)):
         hit = [outage for outage in lost if any(_met(span, outage, gone) for span in own)]
+        if election is not None and basis == SHRUNKEN and all(outage.begin_ns < election.at_ns for outage in hit):
+            found = (_unclean_election(spans) for spans in _by_place(others))
+            return states, basis, [*alike, *(span for one in found if one is not None for span in one.before[-1:])]
         if hit and (reason == ISR_GONE or basis == SAME_LEADER):
             met = partial(_met_by_any, hit, gone)
             return [span for span in own if met(span)], reason, [span for span in others if met(span)]
@@ -113,25 +115,32 @@ def _endangered(led: _Spans) -> tuple[_Spans, str]:
     return led[-1:], SAME_LEADER
 
 
-def _before_unclean(own: _Spans) -> _Spans | None:
-    """Return the states of the leader before the first unclean election of a partition; None: it had none."""
+@dataclass(frozen=True, slots=True)
+class _Election:
+    """An unclean election at ``at_ns``; ``before``: the states of the leader before it."""
+
+    at_ns: int
+    before: _Spans
+
+
+def _unclean_election(own: _Spans) -> _Election | None:
+    """Return the first unclean election of a partition; None: it had none."""
     led: list[TopologySpan] = []
     isr: tuple[int, ...] = ()
     for span in own:
         if span.led:
             if isr and span.leader not in isr and span.leader in span.replicas:
-                return [one for one in led if one.leader == led[-1].leader]
+                return _Election(span.at_ns, [one for one in led if one.leader == led[-1].leader])
             led.append(span)
         isr = span.isr or isr
     return None
 
 
-def _elected_uncleanly(others: _Spans) -> list[TopologySpan]:
-    """Return the last state of each partition before its first unclean election, of those that had one."""
-    by_place: dict[tuple[str, int], list[TopologySpan]] = {}
-    for span in others:
-        by_place.setdefault(_place(span), []).append(span)
-    return [span for own in by_place.values() for span in (_before_unclean(own) or [])[-1:]]
+def _by_place(spans: _Spans) -> Iterable[_Spans]:
+    found: dict[tuple[str, int], list[TopologySpan]] = {}
+    for span in spans:
+        found.setdefault(_place(span), []).append(span)
+    return found.values()
 
 
 def _alike(span: TopologySpan, state: TopologySpan, basis: str) -> bool:

@@ -99,6 +99,16 @@ def rank(kind: str, severity: str) -> int:
     return 100 * (1 + _SEVERITIES.index(severity)) + 10 * milder + (kind in LOSSES)
 
 
+def alert_of(kind: str, severity: str) -> str:
+    """Return the name of what rings for a violation: another one for each `rank`.
+
+    >>> alert_of("lost-write", "critical"), alert_of("duplicate", "critical"), alert_of("blind", "critical")
+    ('critical data', 'critical damage', 'critical blindness')
+    """
+    is_damage = class_of(kind) == "data" and kind not in LOSSES
+    return f"{severity} {'damage' if is_damage else class_of(kind)}"
+
+
 def allowed(options: frozenset[str]) -> frozenset[str]:
     """Return the anomalies that do not make a history invalid with ``options`` of `canary check`."""
     return frozenset(kind for kind, entry in CATALOGUE.items() if entry.allowed_with in {"always", *options})

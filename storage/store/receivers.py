@@ -17,9 +17,9 @@ class Notification:
 
     ``id`` is the same however often it is sent. ``rank``: how bad it was (`policy.rank`), of the latest one how bad the
     incident was at the last look; ``openings``: of the incident then. ``alerts``: the severities and classes of which
-    the receiver was told since it was opened, like "critical data", this one the last. All three None: an older
-    version wrote it. ``incident`` has as ``lost_records``, too, how many acknowledged writes were known to be lost in
-    it. ``due_ns``: it is not sent before.
+    the receiver was told since it was opened, like "critical data" (`policy.alert_of`), this one the last. All three
+    None: an older version wrote it. ``incident`` has as ``lost_records``, too, how many acknowledged writes were known
+    to be lost in it. ``due_ns``: it is not sent before.
     ``ended_ns``: when it was delivered, or given up. ``error``: why it could not be sent last.
     """
 

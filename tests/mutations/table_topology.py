@@ -310,7 +310,17 @@ TOPOLOGY: Final[list[Mutation]] = [
         ),
         ("_limit_ns", 'kind == "isr-of-one" and known.ours', 'kind == "isr-of-one"'),
         ("_report_due", "condition.extent != extent or key[2] == OTHERS", "key[2] == OTHERS"),
-        ("_may_end", "return key[0] not in _MILDER or outage is None or outage.said_ns is not None", "return True"),
+        (
+            "_may_end",
+            "return own is None or any(one is not None and one.said_ns is not None for one in (own, rest))",
+            "return True",
+        ),
+        (
+            "_may_end",
+            "any(one is not None and one.said_ns is not None for one in (own, rest))",
+            "own.said_ns is not None",
+        ),
+        ("_may_end", "if condition.said_ns is None:\n    return True", "pass"),
         ("_report_due", "ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)", "ripe = False"),
         ("_report_due", "ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)", "ripe = True"),
         ("_report_due", "ripe = now - condition.watched_ns >= _limit_ns(top, key)", "ripe = True"),

@@ -86,6 +86,16 @@ def test_what_is_worse_rings_by_itself_at_pagerduty_and_all_of_it_is_over_at_the
     assert {one["event_action"] for one in over} == {"resolve"}
 
 
+def test_what_has_rung_before_is_resolved_first_so_that_it_rings_again_under_its_name() -> None:
+    for told, key in (
+        (["critical unavailability", "critical unavailability"], ID),
+        (["critical unavailability", "warning data", "critical unavailability"], ID),
+        (["warning data", "critical data", "critical data"], f"{ID}-critical-data"),
+    ):
+        events = [orjson.loads(one.body) for one in messages("pagerduty", "k", notification("worsened", told), None)]
+        assert [(one["event_action"], one["dedup_key"]) for one in events] == [("resolve", key), ("trigger", key)]
+
+
 def test_slack_gets_a_line_in_which_nothing_of_the_incident_is_markup() -> None:
     text = sent("slack")["text"]
     assert "orders &lt;!channel&gt;" in text

@@ -70,13 +70,13 @@ def test_a_loss_in_an_outage_is_news_of_its_own(store: Store) -> None:
     store.violations.record("c", [lost(7, T0 + 2)])
     assert told(store) == ["worsened"], "within a class a loss comes before all else"
     assert (of_now(store).incident["kind"], of_now(store).incident["summary"]) == ("lost-write", "offset 7 is gone")
-    assert of_now(store).alerts == ["critical warning", "critical data", "critical data 3"]
+    assert of_now(store).alerts == ["critical warning", "critical damage", "critical data"]
     store.violations.record("c", [lost(9, T0 + 3, kind="truncation")])
     store.violations.end([KEY], T0 + MINUTE)
     assert told(store) == [], "what is milder or over is no news while worse goes on"
     store.incidents.resolve(incident(store), "lost", T0 + MINUTE)
     assert told(store) == ["resolved"]
-    assert of_now(store).alerts == ["critical warning", "critical data", "critical data 3"]
+    assert of_now(store).alerts == ["critical warning", "critical damage", "critical data"]
 
 
 def test_of_a_loss_it_is_told_how_many_writes_of_the_incident_are_lost_by_then(store: Store) -> None:
@@ -103,7 +103,7 @@ def test_what_is_as_bad_as_something_that_is_over_is_news(store: Store) -> None:
     assert told(store, at_ns=T0 + MINUTE) == [], "for a pager that wants what is critical it is only milder"
     store.violations.record("c", [replace(outage(T0 + 2 * MINUTE), kind="under-min-isr")])
     assert told(store, at_ns=T0 + 2 * MINUTE) == ["worsened"]
-    assert of_now(store).alerts == ["critical unavailability", "critical unavailability 2"]
+    assert of_now(store).alerts == ["critical unavailability", "critical unavailability"], "it rings again"
 
 
 def test_a_milder_loss_that_an_outage_hid_is_told_when_the_outage_is_over(store: Store) -> None:
@@ -116,7 +116,55 @@ def test_a_milder_loss_that_an_outage_hid_is_told_when_the_outage_is_over(store:
     assert told(store, ALL, T0 + MINUTE) == []
     store.violations.record("c", [outage(T0 + 2 * MINUTE)])
     assert told(store, ALL, T0 + 2 * MINUTE) == ["worsened"]
-    assert of_now(store).alerts == ["critical unavailability", "warning data", "critical unavailability 3"]
+    assert of_now(store).alerts == ["critical unavailability", "warning data", "critical unavailability"]
+
+
+def test_a_loss_that_an_outage_hid_is_told_though_milder_damage_was(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning", kind="duplicate")])
+    store.violations.record("c", [outage(T0 + 1)])
+    assert told(store, ALL, T0 + 1) == ["opened"]
+    store.violations.record("c", [lost(8, T0 + 2, severity="warning")])
+    assert told(store, ALL, T0 + 2) == []
+    store.violations.end([outage(T0).key("c")], T0 + MINUTE)
+    assert told(store, ALL, T0 + MINUTE) == ["continues"]
+
+
+def test_what_an_outage_hid_that_ended_while_nobody_was_to_be_told_is_told_afterwards(store: Store) -> None:
+    shadow = replace(ALL, shadow=frozenset({"c"}))
+    store.violations.record("c", [lost(7, severity="warning"), outage(T0 + 1)])
+    assert told(store, ALL, T0 + 1) == ["opened"]
+    store.violations.end([outage(T0).key("c")], T0 + MINUTE)
+    assert told(store, shadow, T0 + MINUTE) == []
+    assert told(store, ALL, T0 + 2 * MINUTE) == ["worsened"]
+    assert told(store, ALL, T0 + 3 * MINUTE) == []
+
+
+def test_an_outage_that_comes_and_goes_rings_each_time_and_leaves_two_alerts(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning")])
+    for minute in range(10):
+        store.violations.record("c", [outage(T0 + 2 * minute * MINUTE)])
+        assert told(store, at_ns=T0 + 2 * minute * MINUTE) == ["worsened" if minute else "opened"]
+        store.violations.end([outage(T0).key("c")], T0 + (2 * minute + 1) * MINUTE)
+        assert told(store, at_ns=T0 + (2 * minute + 1) * MINUTE) == []
+    assert of_now(store).alerts == ["critical unavailability", "critical unavailability"]
+
+
+def test_what_is_news_comes_before_what_is_only_milder(store: Store) -> None:
+    outages = [outage(T0 + 1, partition) for partition in range(600)]
+    store.violations.record("c", [*(lost(7, severity="warning", partition=one) for one in range(600)), *outages])
+    assert told(store, at_ns=T0 + 1) == ["opened"] * 500
+    assert told(store, at_ns=T0 + 1) == ["opened"] * 100
+    store.violations.end([one.key("c") for one in outages], T0 + MINUTE)
+    store.violations.record("c", [lost(7, T0 + MINUTE, partition=1000)])
+    assert told(store, at_ns=T0 + MINUTE) == ["opened"], "in the first look"
+
+
+def test_what_was_a_false_alarm_is_not_said_to_be_lost(store: Store) -> None:
+    store.violations.record("c", [lost(7), lost(8)])
+    assert told(store) == ["opened"]
+    store.incidents.resolve(incident(store), "false", T0 + MINUTE)
+    assert told(store, at_ns=T0 + MINUTE) == ["resolved"]
+    assert [one["lost_records"] for one in sent(store)] == [2, 0]
 
 
 def test_what_joins_a_past_outage_is_told_as_what_it_is(store: Store) -> None:

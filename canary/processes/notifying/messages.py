@@ -54,12 +54,13 @@ class Told:
 
     @property
     def alerts(self) -> list[str]:
-        """The names of a pager's alerts, each rung once: the incident's id, then one for each severity and class.
+        """The names of a pager's alerts: the incident's id, then one for each severity and class.
 
-        It is the last one that rings now, unless the incident is over.
+        It is the last one that rings now, unless the incident is over; where it is there twice, it has rung before.
         """
         one = self.incident.id
-        return [one, *(f"{one}-{told.replace(' ', '-')}" for told in (self.notification.alerts or ())[1:])]
+        first, *others = self.notification.alerts or ("",)
+        return [one, *(one if told == first else f"{one}-{told.replace(' ', '-')}" for told in others)]
 
     @property
     def title(self) -> str:
@@ -116,12 +117,18 @@ def _escaped(text: str) -> str:
 
 
 def _pagerduty(told: Told, key: str | None) -> list[Message]:
-    """Return one event; at the end of an incident one for each alert that it rang."""
+    """Return one event; at the end of an incident one for each alert that it rang.
+
+    What has rung before and is over rings again only when it was resolved there.
+    """
     one = told.incident
     event: dict[str, Any] = {"routing_key": key, "client": SERVICE}
+    *before, last = told.alerts
+    past = told.alerts if told.over else [last] if last in before else []
+    ends = [_json(event | {"dedup_key": alert, "event_action": "resolve"}) for alert in past]
     if told.over:
-        return [_json(event | {"dedup_key": alert, "event_action": "resolve"}) for alert in told.alerts]
-    event |= {"dedup_key": told.alerts[-1], "event_action": "trigger"}
+        return ends
+    event |= {"dedup_key": last, "event_action": "trigger"}
     event["links"] = [{"href": url, "text": name} for name, url in told.links.items()]
     event["payload"] = {
         "summary": told.title,
@@ -133,7 +140,7 @@ def _pagerduty(told: Told, key: str | None) -> list[Message]:
         "class": one.kind,
         "custom_details": told.data,
     }
-    return [_json(event)]
+    return [*ends, _json(event)]
 
 
 def _cloudevent(told: Told) -> Message:

@@ -79,6 +79,30 @@ def test_what_is_milder_ends_in_an_outage_only_when_that_is_said() -> None:
     assert c.kinds() == []
 
 
+def test_what_is_milder_and_was_not_said_is_not_said_in_an_outage() -> None:
+    c = cluster()
+    c.set("probes", 0, 1, "1")
+    c.rounds(8)
+    c.set("probes", 0, -1, "")
+    c.rounds(4)
+    assert c.said == []
+    c.set("probes", 0, 1, "1,2,3")
+    c.rounds(30)
+    assert c.said == []
+
+
+def test_an_outage_that_is_counted_with_others_ends_what_is_milder() -> None:
+    c = cluster()
+    for number in range(103):
+        c.set("many", number, 1, "1")
+    c.rounds(602)
+    before = len([one for one in c.open.values() if one.kind == "isr-below-half"])
+    offline(c, "many", *range(103))
+    c.rounds(8)
+    assert before == 101, "100 that are named, and the rest"
+    assert set(c.kinds()) == {OFFLINE, "under-replicated"}
+
+
 def test_what_is_milder_goes_on_where_an_outage_was_too_short_to_be_said() -> None:
     c = cluster()
     c.set("probes", 0, 1, "1")

@@ -57,14 +57,17 @@ def _is_seen(top: Topology, key: Key) -> bool:
 def _may_end(scope: Scope, key: Key, now: int) -> bool:
     """Say whether what holds no more may end.
 
-    What is milder than an outage ends in one only when that is reported. An outage of a probed log ends only when the
-    log is known to be whole.
+    What was reported and is milder than an outage ends in one only when that is reported, too. An outage of a probed
+    log ends only when the log is known to be whole.
     """
     conditions, log = scope.state.topology.conditions, scope.state.log(key[1], key[2])
-    condition, outage = conditions[key], conditions.get((_OUTAGE, *key[1:]))
-    if key[0] != _OUTAGE:
-        return key[0] not in _MILDER or outage is None or outage.said_ns is not None
-    if condition.said_ns is None or log is None or condition.extent != "probe":
+    condition = conditions[key]
+    if condition.said_ns is None:
+        return True
+    if key[0] in _MILDER:
+        own, rest = conditions.get((_OUTAGE, *key[1:])), conditions.get((_OUTAGE, "", OTHERS))
+        return own is None or any(one is not None and one.said_ns is not None for one in (own, rest))
+    if key[0] != _OUTAGE or log is None or condition.extent != "probe":
         return True
     if condition.over_watched_ns is None:
         condition.over_watched_ns = now

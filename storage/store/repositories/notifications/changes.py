@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
 from canary.anomalies.anomaly import Severity
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, WRITES_LOST, class_of, rank
+from canary.anomalies.policy import ALERT_TEST, DRILL, REHEARSALS, WRITES_LOST, alert_of, rank
 from storage.store.models import INCIDENTS, NOTIFICATIONS, VIOLATIONS
 from storage.store.receivers import Change, Interest
 from storage.store.repositories.findings.heads import has_note_of_window, rank_of
@@ -41,7 +41,8 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     milder = rank_of(INCIDENTS) < _KNEW
     wanted = _wanted(interest)
     told = (_KNOWN[name].label(f"known_{name}") for name in _TOLD)
-    lost = select(func.sum(VIOLATIONS.c.record_count)).where(of_it, VIOLATIONS.c.kind == WRITES_LOST).scalar_subquery()
+    gone = VIOLATIONS.c.kind == WRITES_LOST, func.coalesce(VIOLATIONS.c.reason, "") != "false"
+    lost = select(func.sum(VIOLATIONS.c.record_count)).where(of_it, *gone).scalar_subquery()
     return (
         select(INCIDENTS, *told, wanted.label("wanted"), milder.label("milder"), lost.label("lost_records"))
         .select_from(INCIDENTS.outerjoin(NOTIFICATIONS, known))
@@ -53,7 +54,7 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
                 and_(~over, milder),
             )
         )
-        .order_by(INCIDENTS.c.first_ns, INCIDENTS.c.id)
+        .order_by(case((and_(~over, milder), 1), else_=0), INCIDENTS.c.first_ns, INCIDENTS.c.id)  # news first
     )
 
 
@@ -68,28 +69,33 @@ def changes(row: Any) -> tuple[Change, ...]:
         return ("reopened",)
     if not row.milder:
         return ("worsened",)
-    hidden = row.known_alerts is not None and _alert(row) not in row.known_alerts
-    return ("continues",) if row.wanted and row.state == "open" and hidden else ()
+    return ("continues",) if row.wanted and row.state == "open" and _was_hidden(row) else ()
+
+
+def known_rank(row: Any) -> int:
+    """Return the rank that a receiver knows from now on of an incident that is milder, and of which it is not told.
+
+    What it was never told of counts as less: that is news once the receiver wants it.
+    """
+    return rank(row.kind, row.severity) - 2 * _was_hidden(row)  # not 1, which is that of damage without a loss
 
 
 def alerts(row: Any, change: Change) -> list[str]:
     """Return of what the receiver of a row of `changed` was told, with this change: severities and classes.
 
-    Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody. So what rings
-    once more has a number.
+    Each of them rings by itself at a pager, because an update of an alert that has rung wakes nobody. The last one is
+    told now; where it is there twice, it has rung before.
     """
     if change == "opened" or (row.known_change == "resolved" and row.known_state == "delivered"):
         known: list[str] = []
     else:
         known = ["?"] if row.known_alerts is None else row.known_alerts  # "?": an older version told it
-    if change == "resolved":
-        return known
-    alert = _alert(row)
-    return [*known, f"{alert} {len(known) + 1}" if alert in known else alert]
+    return list(dict.fromkeys(known)) + ([] if change == "resolved" else [alert_of(row.kind, row.severity)])
 
 
-def _alert(row: Any) -> str:
-    return f"{row.severity} {class_of(row.kind)}"
+def _was_hidden(row: Any) -> bool:
+    """Return whether what heads an incident now was never told, as something worse was."""
+    return row.known_alerts is not None and alert_of(row.kind, row.severity) not in row.known_alerts
 
 
 def _wanted(interest: Interest) -> ColumnElement[bool]:

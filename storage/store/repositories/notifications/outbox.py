@@ -13,7 +13,7 @@ from storage.store.database import Repository
 from storage.store.models import NOTIFICATIONS, RECEIVERS
 from storage.store.receivers import Interest, Notification, Receiver
 from storage.store.repositories.findings.heads import incident_of
-from storage.store.repositories.notifications.changes import alerts, changed, changes
+from storage.store.repositories.notifications.changes import alerts, changed, changes, known_rank
 from storage.store.rows import insert_missing, value_of
 
 KEPT_NS: Final = 86_400 * 10**9
@@ -48,7 +48,7 @@ class Notifications(Repository):
             news = {one["incident_id"] for one in told}
             for row in rows:
                 if row.known_id is not None:
-                    now = {"latest": False} if row.id in news else {"rank": rank(row.kind, row.severity)}
+                    now = {"latest": False} if row.id in news else {"rank": known_rank(row)}
                     connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id == row.known_id).values(now))
             if told:
                 connection.execute(insert(NOTIFICATIONS), told)
