@@ -100,7 +100,7 @@ def test_an_outage_that_is_counted_with_others_ends_what_is_milder() -> None:
     offline(c, "many", *range(103))
     c.rounds(8)
     assert before == 101, "100 that are named, and the rest"
-    assert set(c.kinds()) == {OFFLINE, "under-replicated"}
+    assert set(c.kinds()) == {OFFLINE}
 
 
 def test_what_is_milder_goes_on_where_an_outage_was_too_short_to_be_said() -> None:
