@@ -35,6 +35,21 @@ CONDITIONS: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry
 UNREMEMBERED: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.scopes == ("watch",))
 """Kinds about applications and mirrors: no fact of the ledger says them, and a start knows none of before."""
 
+KAFKAS_OWN: Final = frozenset(
+    {
+        "__consumer_offsets",
+        "__transaction_state",
+        "__cluster_metadata",
+        "__share_group_state",
+        "__remote_log_metadata",  # KIP-405
+    }
+)
+"""Topics that Kafka makes for itself."""
+_BY_BROKERS: Final = frozenset(
+    {"offline-partition", "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated"}
+)
+"""What brokers that are gone make of many partitions at once."""
+
 CLASSES: Final[tuple[Class, ...]] = get_args(Class)
 """The classes of incidents and alerts, the worst first."""
 _SEVERITIES: Final = ("info", "warning", "critical")
@@ -67,12 +82,13 @@ def severity(kind: str, *modes: str | None, finished: bool = False) -> Severity:
 def is_gathered(kind: str, topic: str) -> bool:
     """Return whether all partitions of a topic share an incident of a kind.
 
-    So it is with conditions of Kafka's own topics: of 50 partitions of __consumer_offsets nobody wants 50 pages.
+    So it is with what an outage of brokers makes of Kafka's own topics: of 50 partitions of __consumer_offsets nobody
+    wants 50 pages.
 
     >>> is_gathered("offline-partition", "__consumer_offsets"), is_gathered("offline-partition", "orders")
     (True, False)
     """
-    return kind in CONDITIONS and topic.startswith("__")
+    return topic in KAFKAS_OWN and kind in _BY_BROKERS
 
 
 def class_of(kind: str) -> Class:

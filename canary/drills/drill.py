@@ -30,7 +30,7 @@ class Said:
         within_s: seconds after ``since``.
         since: the moment that the time to detect counts from; see steps.waiting.Mark.
         severity: None: any.
-        nth: which of these violations, in the order in which they were said, the time to detect is of.
+        after: the moment before which nothing that was said counts: a mark of a step; None: the drill's beginning.
     """
 
     kind: str
@@ -40,12 +40,12 @@ class Said:
     within_s: float = 10.0
     since: str = KNOWABLE
     severity: str | None = None
-    nth: int = 1
+    after: str | None = None
 
     @property
     def words(self) -> str:
-        """The kind, and which of them."""
-        return self.kind if self.nth == 1 else f"{self.kind} number {self.nth}"
+        """The kind, and after what."""
+        return self.kind if self.after is None else f"{self.kind} after {self.after}"
 
     @property
     def names(self) -> tuple[str, ...]:

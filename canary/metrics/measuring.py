@@ -69,7 +69,6 @@ def measured(state: State) -> Published:
         partitions=partitions,
         stopped=state.stopped,
         waiting_for=state.stopped or state.watch_error,
-        watched_ns=state.topology.watched_ns.get("probe", 0),
         suspects=sum(suspicions.values()),
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),

@@ -133,7 +133,6 @@ class Published:
         ordinal: How many facts it is made of.
         stopped: Why the cluster is not judged until the next start; None: it is.
         waiting_for: What keeps the runner from probing; None: nothing does.
-        watched_ns: For how long its probed topics were watched in all: the time in which it answered (ns).
         suspects: How many suspicions wait for confirmation.
         places: The (topic, partition) that ``columns`` are about.
         columns: The series of partitions, of which there are many.
@@ -159,7 +158,6 @@ class Published:
     partitions: Sequence[PartitionView] = ()
     stopped: str | None = None
     waiting_for: str | None = None
-    watched_ns: int = 0
     suspects: int = 0
     places: tuple[tuple[str, int], ...] = ()
     columns: tuple[Column, ...] = ()

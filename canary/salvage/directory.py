@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from canary.anomalies.policy import KAFKAS_OWN
 from canary.errors import UserError
 from canary.facts.incarnation import one_form
 from canary.salvage.segments import segments
@@ -25,15 +26,6 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 _SOME: Final = 5
 _LOCK: Final = struct.Struct("hhqqi4x")
 """struct flock of Linux: type, whence, start, length, pid."""
-_INTERNAL: Final = frozenset(
-    {
-        "__consumer_offsets",
-        "__transaction_state",
-        "__cluster_metadata",
-        "__share_group_state",
-        "__remote_log_metadata",  # KIP-405
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +105,7 @@ def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int]
     wanted = [
         one
         for one in found
-        if (one.topic in topics or (not topics and (single or one.topic not in _INTERNAL)))
+        if (one.topic in topics or (not topics and (single or one.topic not in KAFKAS_OWN)))
         and (not partitions or one.partition in partitions)
     ]
     missing = sorted(set(topics) - {one.topic for one in wanted})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from canary.drills.drill import Drill, Said
@@ -82,11 +84,13 @@ def test_late_is_told_and_is_not_wrong() -> None:
 
 
 def test_what_has_to_be_said_twice_has_a_time_for_each_and_once_is_not_enough() -> None:
-    twice = drill(Said("lost-write"), Said("lost-write", nth=2))
-    both = played(found("lost-write", [4], after_s=7.0), found("lost-write", [4], after_s=2.0), gone=[4])
+    twice = drill(Said("lost-write"), Said("lost-write", after="the first"))
+    first, second = found("lost-write", [4], after_s=2.0), found("lost-write", [4], after_s=7.0)
+    both = played(second, first, found("lost-write", [4], after_s=2.5), gone=[4])
+    both = dataclasses.replace(both, marks=both.marks | {"the first": first.at + 1})
     assert [one.after_s for one in judge(twice, both).detected] == [pytest.approx(2.0), pytest.approx(7.0)]
-    once = judge(twice, played(found("lost-write", [4], after_s=2.0), gone=[4]))
-    assert once.complaints == ("missed: nothing was said of lost-write number 2",)
+    once = dataclasses.replace(both, findings=(first, found("lost-write", [4], after_s=2.5)))
+    assert judge(twice, once).complaints == ("missed: nothing was said of lost-write after the first",)
 
 
 def test_only_the_severity_that_is_asked_for_counts() -> None:

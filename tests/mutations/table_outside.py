@@ -13,7 +13,9 @@ from tests.mutations.mutation import Mutation, mutations
 
 _LEDGER: Final = (("tests/storage/test_ledger_files.py",), ("tests/storage/test_ledger.py", "-k", "not killing"))
 _JUDGE: Final = (("tests/runner/test_judge.py",),)
-_FLUSHER: Final = (("tests/runner/test_flushed_view.py", "tests/runner/test_memory.py"),)
+_FLUSHER: Final = (
+    ("tests/runner/test_flushed_view.py", "tests/runner/test_memory.py", "tests/runner/test_unended.py"),
+)
 _TAXONOMY: Final = (("tests/probing/test_taxonomy.py",),)
 _REREAD: Final = (("tests/probing/test_places.py", "tests/probing/test_reread.py"),)
 _KERNEL: Final = (
@@ -418,33 +420,35 @@ OUTSIDE: Final[list[Mutation]] = [
         _FLUSHER,
         ("Unended.reported", "self._kinds.pop(key, None)", "pass"),
         ("Unended.found", "if self._kinds is not None:\n    return None", "pass"),
+        ("Unended.found", "row.topic_id.startswith(self._own)", "True"),
         ("Unended.keep", "found[key] = one.kind", "pass"),
         ("Unended.keep", "{key: kind for key, kind in found.items() if key not in ended}", "found"),
-        ("Unended.over", "for_ns >= anew_ns(kind, watch)", "True"),
-        ("Unended.over", "self._first_ns = watched_ns", "self._first_ns = 0"),
+        ("Unended._long_looked", "looked.for_ns >= set_s * 1e9 + _ROUND_NS", "True"),
+        ("Unended._long_looked", "not is_wanted", "False"),
+        ("Unended._long_looked", "min(at_ns - looked.last_ns, _ROUND_NS)", "at_ns - looked.last_ns"),
+        ("Unended._long_looked", "looked.last_ns = at_ns or looked.last_ns", "pass"),
+        ("_known_ns", "seen is None or seen.unknown is not None", "seen is None"),
         (
-            "Unended._is_alone",
-            "[view for view in self._context.store.views.all() if view.cluster == self._cluster]",
-            "[view for view in self._context.store.views.all()]",
+            "is_alone",
+            "[one for one in context.store.views.all() if one.cluster == context.cluster.name]",
+            "[one for one in context.store.views.all()]",
         ),
-        ("Unended._is_alone", "view.runner != self._runner and view.at_ns > since_ns", "view.at_ns > since_ns"),
-        ("Unended._is_alone", "view.runner != self._runner and view.at_ns > since_ns", "view.runner != self._runner"),
-        ("Unended._is_alone", "return self._context.cluster.share.of == 1 and not heard", "return not heard"),
         (
-            "Unended._is_alone",
-            "return self._context.cluster.share.of == 1 and not heard",
-            "return self._context.cluster.share.of == 1",
+            "is_alone",
+            "one.runner != context.runner and one.at_ns > now_ns - _ALONE_NS",
+            "one.at_ns > now_ns - _ALONE_NS",
         ),
-        ("Unended._is_left", "return row.topic_id.startswith(incarnation(self._runner))", "return True"),
-        ("Unended._is_left", 'row.kind == "another-cluster"', "False"),
-        ("Unended._is_left", 'row.kind == "unclean-election" and row.offset is not None', "False"),
-        ("Unended._is_left", "return alone and row.id not in (self._remembered or ())", "return alone"),
+        ("is_alone", "one.runner != context.runner and one.at_ns > now_ns - _ALONE_NS", "one.runner != context.runner"),
+        ("is_alone", "return context.cluster.share.of == 1 and not heard", "return not heard"),
+        ("is_alone", "return context.cluster.share.of == 1 and not heard", "return context.cluster.share.of == 1"),
+        ("left_open", 'row.kind != "blind" or not row.topic_id', "True"),
+        ("left_open", 'one.kind != "unclean-election" or one.offset is None', "True"),
     ),
     *mutations(
         "canary/runner/cluster/memory.py",
         (("tests/runner/test_memory.py",),),
         ("_replayed", "flusher.shown = shown", "pass"),
-        ("recall", "flusher.remember(tracker.conditions())", "pass"),
+        ("recall", "tracker.adopt(one for one in left if one.key(context.cluster.name) not in known)", "pass"),
         ("memory_lost", 'from_ns = view.get("now_ns") or state.since_ns', "pass"),
         (
             "memory_lost",

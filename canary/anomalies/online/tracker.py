@@ -1,6 +1,6 @@
 """The fold itself: facts in, state forward, violations and questions out. No I/O, no clock, no thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from canary import facts as f
@@ -9,7 +9,7 @@ from canary.anomalies.online.losses import log_end, random_reads, requests, rere
 from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-from canary.anomalies.online.topology import conditions, elections, lineages, regressions, timeline
+from canary.anomalies.online.topology import conditions, elections, lineages, liveness, regressions, timeline
 from canary.anomalies.violation import Violation
 from canary.facts.batch import runs
 
@@ -119,6 +119,13 @@ class Tracker:
         """Return the conditions that hold and were reported, by the keys that they were reported under."""
         stalls = [stall.said for stall in self.state.stalls.values() if stall.said is not None]
         return [*stalls, *conditions.reported(self._scope)]
+
+    def adopt(self, left: Iterable[Violation]) -> None:
+        """Take conditions that a store has open and this memory does not know, at the start: it ends them, too."""
+        for one in left:
+            for room in (conditions, liveness):
+                if one.kind in room.ADOPTED:
+                    room.adopt(self.state, one)
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""

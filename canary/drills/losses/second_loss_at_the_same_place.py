@@ -39,7 +39,7 @@ DRILL = Drill(
     says=(
         Said("lost-write", at="gone"),
         Said("truncation", severity="critical"),
-        Said("truncation", severity="critical", since=_AGAIN, nth=2),
+        Said("truncation", severity="critical", since=_AGAIN, after="the resolution"),
     ),
     echoes=OUTAGE | {"inconsistent-offsets", "unclean-election"},
     control=Control(

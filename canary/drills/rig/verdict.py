@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 from canary.drills.drill import Drill, Said
 from canary.drills.rig.direct import GONE, Place
@@ -70,8 +71,10 @@ def _read(says: tuple[Said, ...], played: Played) -> set[str]:
 
 def _after(said: Said, played: Played) -> float | None:
     since = played.marks.get(said.since, played.began)
-    found = [one.at for one in played.findings if one.kind == said.kind and said.severity in {None, one.severity}]
-    return max(sorted(found)[said.nth - 1] - since, 0.0) if len(found) >= said.nth else None
+    after = played.began if said.after is None else played.marks.get(said.after, inf)
+    alike = (one for one in played.findings if one.kind == said.kind and said.severity in {None, one.severity})
+    found = [one.at for one in alike if one.at > after or said.after is None]
+    return max(min(found) - since, 0.0) if found else None
 
 
 def _misplaced(said: Said, played: Played) -> Iterator[str]:

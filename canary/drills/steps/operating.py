@@ -153,9 +153,13 @@ class Announce(Step):
 
 @dataclass(frozen=True, slots=True)
 class ResolveAll(Step):
-    """An operator resolves every incident that is not resolved, for this reason: "lost", "planned" or "false"."""
+    """An operator resolves every incident that is not resolved, for this reason: "lost", "planned" or "false".
+
+    ``mark``: what that moment is called.
+    """
 
     reason: str
+    mark: str = "the resolution"
 
     def take(self, rig: Rig) -> None:
         """Ask the canary's API."""
@@ -163,6 +167,7 @@ class ResolveAll(Step):
         answer = httpx.post(f"{rig.canary.base}/api/v1/incidents/resolve", json=body, timeout=_REQUEST_S)
         if answer.is_error or not answer.json()["ids"]:
             raise LabError(f"the canary resolves no incident: {answer.text}")
+        rig.marks[self.mark] = time.time()
 
     def __str__(self) -> str:
         """Say it."""

@@ -17,6 +17,7 @@ from canary.runner.cluster.readers import racks_of
 from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
+from canary.runner.publishing.unended import left_open
 from canary.settings import ClusterSettings
 from canary.threads import system
 from canary.workloads.catalogue import WORKLOADS
@@ -67,12 +68,13 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
         lambda: (
             store.views.get(context.cluster.name, context.runner),
             store.identities.installation(state.installation),
+            left_open(context),
         ),
         "memory",
     )
     if answers is None:
         return None
-    view, installation = answers
+    view, installation, left = answers
     began_ns = context.clock.now_ns()
     shown = None if view is None else view.view
     if view is not None:
@@ -84,7 +86,8 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
     if lost is not None:
         flusher.withheld = tracker.state.ordinal  # until that is durable, the last view is all that tells of it
         ledger.skip(began_ns // 10**9)  # a segment is written for longer than a second: fewer were begun by now
-    flusher.remember(tracker.conditions())
+    known = {one.key(context.cluster.name) for one in [*tracker.conditions(), *flusher.unended()]}
+    tracker.adopt(one for one in left if one.key(context.cluster.name) not in known)
     return Memory(tracker, tracker.state.ordinal, flusher, lost, installation, began_ns, state.now_ns or None)
 
 

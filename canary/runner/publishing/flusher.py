@@ -110,7 +110,6 @@ class Flusher(Worker):
         self._failing = False
         self._blind: Violation | None = None
         self._left = Unended(context)
-        self.remember = self._left.remember
         self._expiries: Mapping[str, float] = {}
         self._expiries_due = 0.0
 
@@ -210,9 +209,8 @@ class Flusher(Worker):
             self._left.keep(found, self._waiting, own | self._ended.keys())
 
     def _end_left(self) -> None:
-        shown = Published() if self.latest is None else self.latest()
         with self._lock:
-            over = self._left.over(shown.watched_ns if shown.now_ns else None)
+            over = self._left.over(self.watched())
         self._left.end(over)
         with self._lock:
             for key in over:

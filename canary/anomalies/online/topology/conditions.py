@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
@@ -21,6 +22,8 @@ MOST_EACH = 100
 """So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
 _OUTAGE = "offline-partition"
+ADOPTED = frozenset({_OUTAGE, "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated", "unclean-election"})
+"""The kinds of conditions of this room."""
 _MILDER = frozenset({"isr-of-one", "under-min-isr", "isr-below-half"})
 """What an outage makes worse."""
 _NAMED = 100
@@ -211,6 +214,16 @@ def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None
         condition = conditions.pop(key)
         if condition.said_ns is not None:
             scope.found.ended.append(_as_reported(scope, key, condition))
+
+
+def adopt(state: State, left: Violation) -> None:
+    """Take a condition that the store has open, and nothing here remembers: it ends as any other."""
+    top, partition = state.topology, OTHERS if left.partition is None else left.partition
+    extent = "probe" if left.topic in state.probed else "all"
+    since_ns, watched_ns = left.evidence["since_ns"], top.watched_ns.get(extent, 0)
+    key = left.kind, left.topic, partition
+    condition = top.conditions.setdefault(key, Condition(left.topic_id, extent, watched_ns, since_ns))
+    condition.topic_id, condition.said_ns = left.topic_id, left.at_ns
 
 
 def reported(scope: Scope) -> list[Violation]:

@@ -23,6 +23,7 @@ from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.policy import is_due
 from canary.anomalies.topology_change import TopologyChange
+from canary.anomalies.violation import Violation
 
 LIMIT_NS = 60 * 10**9
 """Without progress for so long a reader, or a producer, is stalled."""
@@ -57,6 +58,8 @@ REFUSALS = (
 )
 """Parts of the names of errors with which the cluster refuses: credentials, rights, certificate, quota."""
 
+ADOPTED = frozenset({_BLIND, "unwritable", "stalled", "clock-skew"})
+"""The kinds of conditions of this room."""
 _CODE = re.compile(r"(?:KafkaError\{code=)?([A-Z_]+)")
 """The name of an error at the beginning of its text."""
 
@@ -98,9 +101,11 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
     kind, *place = key.split("/")
     if kind == _BLIND:
         return _sees_again(state, stall.last_ns)
-    topic = state.topics.get(place[0])
-    log = topic.logs.get(int(place[1])) if topic is not None else None
-    if topic is None or log is None or not _is_probed(state, topic, log):
+    topic, partition = state.topics.get(place[0]), int(place[1])
+    log = topic.logs.get(partition) if topic is not None else None
+    if topic is None or log is None:  # it has not been seen yet, or is not there
+        return not state.probes(place[0], partition) or (topic is not None and partition >= topic.partitions)
+    if not _is_probed(state, topic, log):
         return True
     if stall.said is not None and stall.said.topic_id in topic.dead_ids:
         return True
@@ -276,6 +281,18 @@ def runner_started(scope: Scope) -> None:
             log.given_up_ns, log.listed_ns = min(log.given_up_ns, now), min(log.listed_ns, now)
             for reader in log.readers.values():
                 reader.moved_at_ns = min(reader.moved_at_ns, now)
+
+
+def adopt(state: State, left: Violation) -> None:
+    """Take what the store has open of a standstill, and nothing here remembers: it ends as any other."""
+    place = f"{left.topic}/{left.partition}"
+    key = {
+        _BLIND: _BLIND,
+        "unwritable": f"{_PRODUCER}/{place}",
+        "clock-skew": f"{_CLOCK}/{place}",
+        "stalled": f"{_AT}/{place}/{left.offset}",
+    }[left.kind]
+    state.stalls.setdefault(key, Stall(left.evidence["since_ns"], left.at_ns)).said = left
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:

@@ -1,0 +1,121 @@
+"""What watchers of groups, transactions and mirrors left open ends when they have looked for long enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from canary.anomalies.mirrormaker.mirror import MirrorView
+from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
+from canary.anomalies.violation import Violation
+from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
+from canary.metrics.watched.mirrors import MirrorsSeen
+from canary.metrics.watched.watched import Watched
+from canary.runner.publishing.unended import Unended, is_alone, left_open
+from storage.store import Store
+from tests.support import stores
+from tests.support.contexts import context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+S = 10**9
+WATCH = {
+    "watch": {"groups": ["app-*"], "transactions": ["orders"], "group_stuck_after": "10s", "hanging_after": "30s"},
+}
+SEEN: dict[str, tuple[Callable[[int, str | None], Watched], int]] = {
+    "group-stuck": (lambda at_ns, why: Watched(groups=GroupsSeen(at_ns, unknown=why)), 30 + 60),
+    "hanging-transaction": (lambda at_ns, why: Watched(transactions=TransactionsSeen(at_ns, unknown=why)), 30 + 60),
+    "mirror-offset-skips": (
+        lambda at_ns, why: Watched(mirrors=MirrorsSeen((MirrorView("far", "t", "far.t", 60.0, at_ns, unknown=why),))),
+        600 + 60,
+    ),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        stores.upgrade(store)
+        yield store
+
+
+def left(store: Store, kind: str, **settings: Any) -> Unended:
+    found = Violation(kind=kind, severity="warning", topic="orders", at_ns=1, by="watch", summary="", partition=0)
+    store.violations.record("c", [found])
+    here = context(store, **settings)
+    if settings:
+        object.__setattr__(here.cluster, "replicated_from", ("another cluster of the settings",))
+    unended = Unended(here)
+    kinds = unended.found()
+    assert kinds == {found.key("c"): kind}
+    unended.keep(kinds, {}, ())
+    assert unended.found() is None, "asked once"
+    return unended
+
+
+def test_each_of_them_is_a_watcher_s() -> None:
+    assert set(SEEN) == CONDITIONS & UNREMEMBERED
+
+
+@pytest.mark.parametrize("kind", sorted(SEEN))
+def test_it_ends_when_its_watcher_has_looked_for_as_long_as_it_takes_to_report_it_anew(store: Store, kind: str) -> None:
+    unended, (seen, after_s) = left(store, kind, **WATCH), SEEN[kind]
+    assert unended.over(Watched()) == []
+    assert unended.over(seen(1_000 * S, None)) == []
+    for second in range(1_001, 1_000 + after_s):
+        assert unended.over(seen(second * S, None)) == []
+        assert unended.over(seen(second * S, "refused")) == [], "that counts not"
+    (over,) = unended.over(seen((1_000 + after_s) * S, None))
+    unended.end([over])
+    row = store.violations.get(over)
+    assert row is not None
+    assert (row.state, row.reason) == ("resolved", "ended")
+
+
+@pytest.mark.parametrize("kind", sorted(SEEN))
+def test_a_time_in_which_nobody_looked_counts_little(store: Store, kind: str) -> None:
+    unended, (seen, _) = left(store, kind, **WATCH), SEEN[kind]
+    assert unended.over(seen(1_000 * S, None)) == []
+    assert unended.over(seen(900_000 * S, None)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(SEEN))
+def test_it_ends_where_nobody_wants_it_watched_any_more(store: Store, kind: str) -> None:
+    assert len(left(store, kind).over(Watched())) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(SEEN))
+def test_what_is_reported_meanwhile_is_not_ended(store: Store, kind: str) -> None:
+    unended = left(store, kind)
+    (over,) = unended.over(Watched())
+    unended.reported(over)
+    assert unended.over(Watched()) == []
+
+
+@pytest.mark.parametrize(("own_s", "other_s", "heard"), [(1, 700, 0), (1, 500, 1), (660, 700, 1)])
+def test_after_a_store_was_away_another_runner_was_heard_of_if_it_was_before(
+    store: Store, own_s: int, other_s: int, heard: int
+) -> None:
+    here = context(store)
+    now_ns = here.clock.now_ns()
+    for runner, ago_s in (("r", own_s), ("other", other_s)):
+        store.views.save("c", runner, now_ns - ago_s * S, b"{}")
+    assert is_alone(here) is not bool(heard)
+
+
+def test_a_tracker_is_given_what_it_can_end(store: Store) -> None:
+    def of(kind: str, topic: str = "t", topic_id: str = "", offset: int | None = None) -> Violation:
+        one = Violation(kind=kind, severity="critical", topic=topic, topic_id=topic_id, at_ns=7, by="watch", summary="")
+        return replace(one, offset=offset)
+
+    mine = [of("offline-partition"), of("unclean-election"), of("stalled", offset=5), of("blind", "")]
+    blind, proven = of("blind", "", "runner r since 1"), of("unclean-election", offset=7)
+    others = [proven, blind, of("group-stuck"), of("lost-write")]
+    store.violations.record("c", [*mine, *others])
+    found = left_open(context(store))
+    assert {one.key("c") for one in found} == {one.key("c") for one in mine}
+    assert {one.evidence["since_ns"] for one in found} == {7}
