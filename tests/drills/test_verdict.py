@@ -87,7 +87,7 @@ def test_what_has_to_be_said_twice_has_a_time_for_each_and_once_is_not_enough() 
     twice = drill(Said("lost-write"), Said("lost-write", after="the first"))
     first, second = found("lost-write", [4], after_s=2.0), found("lost-write", [4], after_s=7.0)
     both = played(second, first, found("lost-write", [4], after_s=2.5), gone=[4])
-    both = dataclasses.replace(both, marks=both.marks | {"the first": first.at + 1})
+    both = dataclasses.replace(both, marks={**both.marks, "the first": first.at + 1})
     assert [one.after_s for one in judge(twice, both).detected] == [pytest.approx(2.0), pytest.approx(7.0)]
     once = dataclasses.replace(both, findings=(first, found("lost-write", [4], after_s=2.5)))
     assert judge(twice, once).complaints == ("missed: nothing was said of lost-write after the first",)
