@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,12 +65,12 @@ def test_each_of_them_is_a_watcher_s() -> None:
 @pytest.mark.parametrize("kind", sorted(SEEN))
 def test_it_ends_when_its_watcher_has_looked_for_as_long_as_it_takes_to_report_it_anew(store: Store, kind: str) -> None:
     unended, (seen, after_s) = left(store, kind, **WATCH), SEEN[kind]
-    assert unended.over(Watched()) == []
-    assert unended.over(seen(1_000 * S, None)) == []
+    assert unended.over(Watched) == []
+    assert unended.over(partial(seen, 1_000 * S, None)) == []
     for second in range(1_001, 1_000 + after_s):
-        assert unended.over(seen(second * S, None)) == []
-        assert unended.over(seen(second * S, "refused")) == [], "that counts not"
-    (over,) = unended.over(seen((1_000 + after_s) * S, None))
+        assert unended.over(partial(seen, second * S, None)) == []
+        assert unended.over(partial(seen, second * S, "refused")) == [], "that counts not"
+    (over,) = unended.over(partial(seen, (1_000 + after_s) * S, None))
     unended.end([over])
     row = store.violations.get(over)
     assert row is not None
@@ -79,21 +80,21 @@ def test_it_ends_when_its_watcher_has_looked_for_as_long_as_it_takes_to_report_i
 @pytest.mark.parametrize("kind", sorted(SEEN))
 def test_a_time_in_which_nobody_looked_counts_little(store: Store, kind: str) -> None:
     unended, (seen, _) = left(store, kind, **WATCH), SEEN[kind]
-    assert unended.over(seen(1_000 * S, None)) == []
-    assert unended.over(seen(900_000 * S, None)) == []
+    assert unended.over(partial(seen, 1_000 * S, None)) == []
+    assert unended.over(partial(seen, 900_000 * S, None)) == []
 
 
 @pytest.mark.parametrize("kind", sorted(SEEN))
 def test_it_ends_where_nobody_wants_it_watched_any_more(store: Store, kind: str) -> None:
-    assert len(left(store, kind).over(Watched())) == 1
+    assert len(left(store, kind).over(Watched)) == 1
 
 
 @pytest.mark.parametrize("kind", sorted(SEEN))
 def test_what_is_reported_meanwhile_is_not_ended(store: Store, kind: str) -> None:
     unended = left(store, kind)
-    (over,) = unended.over(Watched())
+    (over,) = unended.over(Watched)
     unended.reported(over)
-    assert unended.over(Watched()) == []
+    assert unended.over(Watched) == []
 
 
 @pytest.mark.parametrize(("own_s", "other_s", "heard"), [(1, 700, 0), (1, 500, 1), (660, 700, 1)])

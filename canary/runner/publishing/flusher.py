@@ -196,7 +196,7 @@ class Flusher(Worker):
                 log.error("blind", cluster=self._cluster, summary=said.summary)
         elif before is not None:
             self._blind = None
-            self.ended([before])
+            self.ended([dataclasses.replace(before, at_ns=now_ns)])
             log.info("condition_ended", kind=before.kind, cluster=self._cluster)
 
     def _find_left(self) -> None:
@@ -210,7 +210,7 @@ class Flusher(Worker):
 
     def _end_left(self) -> None:
         with self._lock:
-            over = self._left.over(self.watched())
+            over = self._left.over(self.watched)
         self._left.end(over)
         with self._lock:
             for key in over:

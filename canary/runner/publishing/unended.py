@@ -5,7 +5,7 @@ mirrors judge ends when they have looked for as long as it takes to report it an
 time. A runner's own blindness ends at once, because it has just looked for itself. Of all else the end is not known.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,10 +103,12 @@ class Unended:
                 found.pop(key, None)
         self._kinds = {key: kind for key, kind in found.items() if key not in ended}
 
-    def over(self, watched: Watched) -> list[str]:
+    def over(self, watched: Callable[[], Watched]) -> list[str]:
         """Return what can be ended, by what watchers have looked at by now."""
-        over = {"blind", *self._long_looked(watched)}
-        return sorted(key for key, kind in (self._kinds or {}).items() if kind in over)
+        if not self._kinds:
+            return []
+        over = {"blind", *self._long_looked(watched())}
+        return sorted(key for key, kind in self._kinds.items() if kind in over)
 
     def end(self, ids: Collection[str]) -> None:
         """End some in the store, as of this process's beginning."""
