@@ -73,14 +73,16 @@ def _danger(own: _Spans, others: _Spans, lost: Sequence[Outage]) -> tuple[_Spans
     election = _unclean_election(own)
     states, basis = _endangered([span for span in own if span.led] if election is None else election.before)
     alike = [span for span in others if any(_alike(span, one, basis) and _overlap(span, one) for one in states)]
+    if election is not None and basis == SHRUNKEN:
+        found = (_unclean_election(spans) for spans in _by_place(others))
+        alike += [span for one in found if one is not None for span in one.before[-1:]]
+        lost = [outage for outage in lost if outage.begin_ns >= election.at_ns]
     for reason, gone in ((ISR_GONE, _isr), (LEADER_GONE, _leader)):
         hit = [outage for outage in lost if any(_met(span, outage, gone) for span in own)]
-        if election is not None and basis == SHRUNKEN and all(outage.begin_ns < election.at_ns for outage in hit):
-            found = (_unclean_election(spans) for spans in _by_place(others))
-            return states, basis, [*alike, *(span for one in found if one is not None for span in one.before[-1:])]
         if hit and (reason == ISR_GONE or basis == SAME_LEADER):
             met = partial(_met_by_any, hit, gone)
-            return [span for span in own if met(span)], reason, [span for span in others if met(span)]
+            also = alike if election is not None else []
+            return [span for span in own if met(span)], reason, [*also, *(span for span in others if met(span))]
     return states, basis, alike
 
 

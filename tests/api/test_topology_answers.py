@@ -163,11 +163,13 @@ def test_an_outage_after_an_unclean_election_says_what_was_lost(store: Store, cl
     """The election was harmless, or none: broker 2 may have been in sync when it was elected, between two looks."""
     shrunken = [at(10, "probes", 0, 1, "1"), at(20, "probes", 0, 2, "2"), at(30, "probes", 0, 2, "1,2,3")]
     cut = [silent(300), silent(314, ""), *(away(314, number) for number in range(2, 6))]
-    store.topology.record("prod", [*SPREAD, *shrunken, *cut, at(316, "probes", 0, 3, "2,3")])
+    far = [at(15, "orders", 5, 6, "6", "6,7"), at(21, "orders", 5, 7, "7", "6,7")]
+    before = sorted([*SPREAD, *shrunken, *far], key=lambda one: one.at_ns)
+    store.topology.record("prod", [*before, *cut, at(316, "probes", 0, 3, "2,3")])
     store.violations.record("prod", [lost(320)])
     basis, places = exposed(client, lost(320))
     assert basis == "in-sync replicas all gone or out of reach at once"
-    assert places == [("orders", number) for number in range(5)]
+    assert places == [("orders", number) for number in range(6)], "and what had an election of its own"
 
 
 def test_when_those_go_together_that_were_left_every_partition_is_exposed_that_had_no_other(

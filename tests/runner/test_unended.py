@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from canary.anomalies.groups.rounds import GroupView
 from canary.anomalies.mirrormaker.mirror import MirrorView
 from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
 from canary.anomalies.violation import Violation
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 S = 10**9
-WATCH = {
+WATCH: dict[str, Any] = {
     "watch": {"groups": ["app-*"], "transactions": ["orders"], "group_stuck_after": "10s", "hanging_after": "30s"},
 }
 SEEN: dict[str, tuple[Callable[[int, str | None], Watched], int]] = {
@@ -44,16 +45,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def left(store: Store, kind: str, **settings: Any) -> Unended:
-    found = Violation(kind=kind, severity="warning", topic="orders", at_ns=1, by="watch", summary="", partition=0)
+def left(store: Store, kind: str, topic_id: str = "", **settings: Any) -> Unended:
+    found = Violation(kind=kind, severity="warning", topic="orders", topic_id=topic_id, at_ns=1, by="watch", summary="")
     store.violations.record("c", [found])
     here = context(store, **settings)
     if settings:
         object.__setattr__(here.cluster, "replicated_from", ("another cluster of the settings",))
     unended = Unended(here)
-    kinds = unended.found()
-    assert kinds == {found.key("c"): kind}
-    unended.keep(kinds, {}, ())
+    rows = unended.found()
+    assert rows is not None
+    assert [row.id for row in rows] == [found.key("c")]
+    unended.keep(rows, {}, ())
     assert unended.found() is None, "asked once"
     return unended
 
@@ -113,10 +115,31 @@ def test_a_tracker_is_given_what_it_can_end(store: Store) -> None:
         one = Violation(kind=kind, severity="critical", topic=topic, topic_id=topic_id, at_ns=7, by="watch", summary="")
         return replace(one, offset=offset)
 
-    mine = [of("offline-partition"), of("unclean-election"), of("stalled", offset=5), of("blind", "")]
-    blind, proven = of("blind", "", "runner r since 1"), of("unclean-election", offset=7)
-    others = [proven, blind, of("group-stuck"), of("lost-write")]
+    mine = [of("offline-partition"), of("stalled", offset=5), of("blind", "")]
+    proven, suspected = of("unclean-election", offset=7), of("unclean-election")
+    others = [proven, suspected, of("blind", "", "runner r since 1"), of("group-stuck"), of("lost-write")]
     store.violations.record("c", [*mine, *others])
     found = left_open(context(store))
     assert {one.key("c") for one in found} == {one.key("c") for one in mine}
     assert {one.evidence["since_ns"] for one in found} == {7}
+
+
+@pytest.mark.parametrize("state", ["stuck", "unmoved", "unknown"])
+def test_a_group_that_has_something_that_it_does_not_read_may_be_stuck(store: Store, state: str) -> None:
+    unended = left(store, "group-stuck", "group app-1", **WATCH)
+
+    def seen(second: int, states: dict[str, int], error: str | None = None) -> Watched:
+        groups = (GroupView("app-1", states=states, error=error), GroupView("app-2", states={state: 9}))
+        return Watched(groups=GroupsSeen(second * S, groups))
+
+    for second in range(1_000, 1_200):
+        assert unended.over(partial(seen, second, {"ok": 5, state: 1})) == []
+        assert unended.over(partial(seen, second, {"ok": 6}, "its coordinator does not answer")) == []
+    assert len(unended.over(partial(seen, 1_200, {"ok": 6}))) == 1
+
+
+def test_mirrors_are_known_where_each_of_them_is(store: Store) -> None:
+    unended = left(store, "mirror-offset-skips", **WATCH)
+    for second in range(1_000, 2_000):
+        mirrors = [MirrorView("far", "t", f"far.{why}", 60.0, second * S, unknown=why) for why in (None, "refused")]
+        assert unended.over(partial(Watched, mirrors=MirrorsSeen(tuple(mirrors)))) == []

@@ -99,7 +99,17 @@ def test_what_is_open_again_opens_an_acknowledged_incident_and_is_told(store: St
     assert told(store, ALL) == ["opened"]
     store.violations.end([KEY], T0 + 61 * MINUTE)
     assert (stored(store).state, stored(store).kind) == ("acknowledged", "lost-write")
-    assert (told(store), told(store, ALL)) == ([], []), "that is known to the one who acknowledged it"
+    assert told(store) == [], "it was told of that, and somebody has acknowledged it"
+    assert told(store, ALL) == ["worsened"], "it was not"
+
+
+def test_what_becomes_worse_than_it_was_when_a_person_acknowledged_it_is_told(store: Store) -> None:
+    store.violations.record("c", [lost(7, severity="warning")])
+    assert told(store, ALL) == ["opened"]
+    store.incidents.acknowledge(stored(store).id, "ann looks")
+    store.violations.record("c", [lost(7, T0 + 1)])
+    assert (stored(store).state, stored(store).severity) == ("acknowledged", "critical")
+    assert (told(store, ALL), told(store)) == (["worsened"], ["opened"])
 
 
 def test_what_outlasts_a_window_is_told_once_however_many_partitions_it_has(store: Store) -> None:

@@ -121,11 +121,14 @@ class Tracker:
         return [*stalls, *conditions.reported(self._scope)]
 
     def adopt(self, left: Iterable[Violation]) -> None:
-        """Take conditions that a store has open and this memory does not know, at the start: it ends them, too."""
+        """Take conditions that a store has open and this memory does not know, at the start: it ends them, too.
+
+        Of a place of which it knows the condition under another name, that of another incarnation, this one is over.
+        """
         for one in left:
             for room in (conditions, liveness):
-                if one.kind in room.ADOPTED:
-                    room.adopt(self.state, one)
+                if one.kind in room.ADOPTED and not room.adopt(self.state, one):
+                    self._scope.found.ended.append(one)
 
     def drain(self) -> Findings:
         """Return what was found since the last call."""

@@ -25,8 +25,9 @@ _ALONE_NS: Final = 10 * 60 * 10**9
 """A runner that has shown no view for so long judges no more."""
 _ROUND_NS: Final = 60 * 10**9
 """Between two looks of a watcher at most so much counts as watched; a condition is reported so long after its time."""
-_LONGEST_TRANSACTION_S: Final = 15 * 60.0
-"""What brokers let a transaction be open (transaction.max.timeout.ms), unless they are set otherwise."""
+_LONGEST_TRANSACTION_S: Final = 4 * 3600.0
+"""Unless it is set, brokers say how long a transaction may be open (transaction.max.timeout.ms, 15 minutes by default):
+seldom for longer than that."""
 _OFFSET_SKIPS_S: Final = 10 * 60.0
 """MirrorMaker 2 writes a checkpoint of each group once a minute, and each is judged."""
 
@@ -43,11 +44,13 @@ def is_alone(context: ClusterContext) -> bool:
 
 
 def left_open(context: ClusterContext) -> list[Violation]:
-    """Return the conditions that the store has open, and that a tracker has to end: it adopts what it does not know."""
-    kinds = CONDITIONS - UNREMEMBERED
+    """Return the conditions that the store has open, and that a tracker has to end: it adopts what it does not know.
+
+    Not a suspected unclean election, whose suspicion is forgotten: nobody can say that it is over.
+    """
+    kinds = CONDITIONS - UNREMEMBERED - {"unclean-election"}
     rows = context.store.violations.unended(context.cluster.name, kinds) if is_alone(context) else []
-    found = (_condition(row) for row in rows if row.kind != "blind" or not row.topic_id)
-    return [one for one in found if one.kind != "unclean-election" or one.offset is None]  # else it is proven
+    return [_condition(row) for row in rows if row.kind != "blind" or not row.topic_id]
 
 
 def _condition(row: StoredViolation) -> Violation:
@@ -55,8 +58,8 @@ def _condition(row: StoredViolation) -> Violation:
         name: getattr(row, name)
         for name in ("kind", "severity", "topic", "topic_id", "partition", "offset", "identity", "leader_epoch", "mode")
     }
-    since = {"since_ns": row.first_seen_ns}
-    return Violation(**same, at_ns=row.last_seen_ns, by="watch", summary=row.summary, evidence=since)
+    evidence = {"since_ns": row.last_seen_ns, **row.evidence}
+    return Violation(**same, at_ns=row.last_seen_ns, by="watch", summary=row.summary, evidence=evidence)
 
 
 @dataclass(slots=True)
@@ -74,41 +77,38 @@ class Unended:
         self._context = context
         self._cluster = context.cluster.name
         self._own = incarnation(context.runner)
-        self._kinds: dict[str, str] | None = None
-        """The kinds of what was left, by the violations' ids; None: not asked for yet."""
+        self._rows: dict[str, Violation | StoredViolation] | None = None
+        """What was left, by id; None: not asked for yet."""
         self._began_ns = context.clock.now_ns()
         self._looked: dict[str, _Looked] = {}
 
     def reported(self, key: str) -> None:
         """Note that this process has reported a condition: it will end it itself."""
-        if self._kinds is not None:
-            self._kinds.pop(key, None)
+        if self._rows is not None:
+            self._rows.pop(key, None)
 
-    def found(self) -> dict[str, str] | None:
-        """Ask the store, once: return the kinds of what was left, by id; None: it was asked before."""
-        if self._kinds is not None:
+    def found(self) -> list[StoredViolation] | None:
+        """Ask the store, once: return what was left; None: it was asked before."""
+        if self._rows is not None:
             return None
         share = self._context.cluster.share
         mine = share.index == 0 if share.of > 1 else is_alone(self._context)  # of those that share one watches groups
         rows = self._context.store.violations.unended(self._cluster, CONDITIONS & UNREMEMBERED | {"blind"})
-        own = (row.topic_id.startswith(self._own) if row.kind == "blind" else mine for row in rows)
-        return {row.id: row.kind for row, left in zip(rows, own, strict=True) if left}
+        return [row for row in rows if (row.topic_id.startswith(self._own) if row.kind == "blind" else mine)]
 
-    def keep(self, found: dict[str, str], waiting: Mapping[str, Violation], ended: Collection[str]) -> None:
+    def keep(self, found: Iterable[StoredViolation], waiting: Mapping[str, Violation], ended: Collection[str]) -> None:
         """Keep what was found, without what this process has reported (``waiting``) or ended since it began."""
-        for key, one in waiting.items():  # what the ledger has kept: blindness is for no tracker to end
-            if one.topic_id.startswith(self._own):
-                found[key] = one.kind
-            else:
-                found.pop(key, None)
-        self._kinds = {key: kind for key, kind in found.items() if key not in ended}
+        left: dict[str, Violation | StoredViolation] = {row.id: row for row in found if row.id not in waiting}
+        left |= {key: one for key, one in waiting.items() if one.topic_id.startswith(self._own)}  # kept by the ledger
+        self._rows = {key: row for key, row in left.items() if key not in ended}
 
     def over(self, watched: Callable[[], Watched]) -> list[str]:
         """Return what can be ended, by what watchers have looked at by now."""
-        if not self._kinds:
+        if not self._rows:
             return []
-        over = {"blind", *self._long_looked(watched())}
-        return sorted(key for key, kind in self._kinds.items() if kind in over)
+        seen = watched()
+        long = {"blind", *self._long_looked(seen)}
+        return sorted(key for key, row in self._rows.items() if row.kind in long and not _may_hold(row, seen))
 
     def end(self, ids: Collection[str]) -> None:
         """End some in the store, as of this process's beginning."""
@@ -140,9 +140,17 @@ def _set_times(cluster: ClusterSettings) -> dict[str, tuple[bool, float]]:
 
 def _known_ns(kind: str, watched: Watched) -> int:
     """Return as of when all is known of what a kind is about (ns); 0: something of it is not known now."""
-    one: Iterable[Any]
     if kind == "mirror-offset-skips":
-        one = () if watched.mirrors is None else watched.mirrors.mirrors
-        return min((each.at_ns for each in one if not each.unknown and not each.translation_unknown), default=0)
+        mirrors = () if watched.mirrors is None else watched.mirrors.mirrors
+        known = not any(one.unknown or one.translation_unknown for one in mirrors)
+        return min((one.at_ns for one in mirrors), default=0) if known else 0
     seen = watched.groups if kind == "group-stuck" else watched.transactions
     return 0 if seen is None or seen.unknown is not None else seen.at_ns
+
+
+def _may_hold(row: Violation | StoredViolation, watched: Watched) -> bool:
+    """Say whether a group may still be stuck: it is not known now, or has something that it does not read."""
+    groups = () if watched.groups is None else watched.groups.groups
+    own = (one for one in groups if row.topic_id == f"group {one.group}")
+    doubtful = ("stuck", "unmoved", "unknown")
+    return any(one.error is not None or any(one.states.get(state, 0) for state in doubtful) for one in own)

@@ -74,13 +74,13 @@ class Violations(Repository):
         return self._page(query, VIOLATIONS.c.first_seen_ns, _listed, cursor, limit)
 
     def unended(self, cluster: str, kinds: Collection[str]) -> list[StoredViolation]:
-        """Return all violations of some kinds that are not resolved, without their evidence and records."""
+        """Return all violations of some kinds that are not resolved."""
         where = (
             VIOLATIONS.c.cluster == cluster,
             VIOLATIONS.c.kind.in_(sorted(kinds)),
             VIOLATIONS.c.state != "resolved",
         )
-        return self._all(select(*_LISTED).where(*where).order_by(VIOLATIONS.c.id), _listed)
+        return self._all(select(VIOLATIONS).where(*where).order_by(VIOLATIONS.c.id), _whole)
 
     def get(self, violation_id: str) -> StoredViolation | None:
         """Return one violation with its evidence and records, or None."""

@@ -12,9 +12,9 @@ from canary.anomalies.online.state import Probed
 from canary.anomalies.online.topology import conditions, liveness
 from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
 from canary.anomalies.violation import Violation
-from tests.anomalies.online.test_topology import Cluster
+from tests.anomalies.online.test_topology import Cluster, cluster
 from tests.anomalies.online.test_tracker_liveness import Asking, Watched
-from tests.support.bench import TOPIC
+from tests.support.bench import RC, RU, TOPIC
 
 
 def left(kind: str, topic: str = "probes", partition: int | None = 0, topic_id: str = "id-1") -> Violation:
@@ -25,7 +25,8 @@ def left(kind: str, topic: str = "probes", partition: int | None = 0, topic_id: 
 def test_each_condition_is_adopted_in_one_room_or_is_a_watcher_s() -> None:
     adopted = [*conditions.ADOPTED, *liveness.ADOPTED]
     assert len(adopted) == len(set(adopted))
-    assert set(adopted) == CONDITIONS - UNREMEMBERED - {"another-cluster"}, "for which each start looks itself"
+    own = {"another-cluster", "unclean-election"}  # for the one each start looks itself, of the other none can know
+    assert set(adopted) == CONDITIONS - UNREMEMBERED - own
 
 
 def restarted(*found: Violation, extents: tuple[str, ...] = ("probe", "all")) -> Cluster:
@@ -38,7 +39,7 @@ def restarted(*found: Violation, extents: tuple[str, ...] = ("probe", "all")) ->
     return c
 
 
-@pytest.mark.parametrize("kind", sorted(conditions.ADOPTED - {"unclean-election"}))
+@pytest.mark.parametrize("kind", sorted(conditions.ADOPTED))
 @pytest.mark.parametrize("topic", ["probes", "orders"])
 def test_what_holds_stays_and_what_does_not_ends_when_it_is_seen(kind: str, topic: str) -> None:
     one, min_isr = left(kind, topic), 2 if kind == "under-min-isr" else 1
@@ -73,11 +74,42 @@ def test_those_that_no_row_of_their_own_names_stay_while_any_of_them_holds() -> 
     c = restarted(*named, rest)
     for number in range(150):
         c.set("many", number, -1, "1,2,3")
-    c.rounds(20)
-    assert {one.key("t") for one in (*named, rest)} <= set(c.open)
+    for _ in range(20):
+        c.round()
+        assert {one.key("t") for one in (*named, rest)} <= set(c.open)
     for number in range(150):
         c.set("many", number, 1, "1,2,3")
-    c.rounds(2)
+    c.round()
+    assert set(c.open) == {rest.key("t")}, "what it stood for could not all be reported anew yet"
+    c.rounds(600)
+    assert c.open == {}
+
+
+def test_what_the_first_answers_do_not_have_is_not_gone() -> None:
+    one, other = left("offline-partition", "orders"), left("under-replicated", "probes")
+    c = restarted(one, other)
+    c.rounds(9)  # of which none has any partition
+    assert set(c.open) == {one.key("t"), other.key("t")}
+    c.set("orders", 0, -1, "1,2,3")
+    c.rounds(9)
+    assert one.key("t") in c.open
+    c.fold(f.WatchedGone(c.now_ns, c.sample, "orders"))
+    assert set(c.open) == {other.key("t")}
+
+
+def test_of_two_incarnations_of_one_place_the_one_that_is_remembered_stays() -> None:
+    c = cluster()
+    c.set("orders", 0, -1, "1,2,3")
+    c.rounds(9)
+    (known,) = c.open
+    former = left("offline-partition", "orders", topic_id="a-former-id")
+    c.open[former.key("t")] = former
+    c.tracker.adopt([former])
+    c.fold(f.RunnerStarted(c.now_ns, "canary-0", "test"))
+    assert list(c.open) == [known]
+    c.told.clear()
+    c.set("orders", 0, 1, "1,2,3")
+    c.round()
     assert c.open == {}
 
 
@@ -101,6 +133,15 @@ def test_producers_that_stood_stand_until_one_of_them_is_acknowledged() -> None:
     assert bench.says() == []
 
 
+def test_a_topic_that_has_no_partitions_yet_is_not_one_with_fewer() -> None:
+    bench, one = forgetful("unwritable")
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, -1, -1, "delete", 1))
+    for _ in range(9):
+        bench.sample += 1
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    assert list(bench.violations) == [one.key("test")]
+
+
 def test_a_clock_is_right_by_a_record_and_not_by_time() -> None:
     bench, one = forgetful("clock-skew")
     bench.rounds(900)
@@ -113,6 +154,10 @@ def test_a_last_stable_offset_that_stood_stands_while_it_is_there() -> None:
     bench.rounds(30, stable=2)
     assert list(bench.violations) == [one.key("test")]
     bench.rounds(65)
+    assert next(iter(bench.violations)) == one.key("test"), "there is no consumer yet"
+    for name in (RU, RC):
+        bench.fold(f.Positioned(bench.now_ns, name, name, TOPIC, 0, bench.end, "start", bench.marked_id))
+    bench.rounds(65)
     assert one.key("test") not in bench.violations
 
 
@@ -123,8 +168,10 @@ def test_what_a_cluster_refused_is_refused_until_it_answers() -> None:
     bench.tracker.adopt([one])
     bench.violations = {one.key("test"): one}
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.rounds(80)
+    assert list(bench.violations) == [one.key("test")], "what was refused may not have been tried yet"
     bench.ask(600)
     assert list(bench.violations) == [one.key("test")]
     assert {v.key("test") for v in bench.said} == {one.key("test")}
-    bench.rounds(2)
+    bench.rounds(95)
     assert bench.violations == {}

@@ -96,11 +96,13 @@ def test_an_outage_that_is_only_counted_with_others_ends_what_is_milder() -> Non
     c.set("many", 0, 1, "1")
     c.rounds(602)
     assert c.kinds() == ["isr-below-half", "under-replicated"]
-    offline(c, "many", *range(1, 101))
+    offline(c, "many", *range(1, 104))
     c.rounds(8)
-    assert len(said(c)) == 100
+    assert (len(said(c)), len([one for one in c.open.values() if one.kind == OFFLINE])) == (100, 101)
     offline(c, "many", 0)
-    c.rounds(8)
+    c.rounds(4)
+    assert "isr-below-half" in c.kinds(), "of this one nothing is said yet"
+    c.rounds(4)
     assert len(said(c)) == 100, "no room for one more, which is told of by its number"
     assert set(c.kinds()) == {OFFLINE}
 

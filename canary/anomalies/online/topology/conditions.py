@@ -22,7 +22,7 @@ MOST_EACH = 100
 """So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
 _OUTAGE = "offline-partition"
-ADOPTED = frozenset({_OUTAGE, "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated", "unclean-election"})
+ADOPTED = frozenset({_OUTAGE, "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated"})
 """The kinds of conditions of this room."""
 _MILDER = frozenset({"isr-of-one", "under-min-isr", "isr-below-half"})
 """What an outage makes worse."""
@@ -68,8 +68,10 @@ def _may_end(scope: Scope, key: Key, now: int) -> bool:
     if condition.said_ns is None:
         return True
     if key[0] in _MILDER:
-        own, rest = conditions.get((_OUTAGE, *key[1:])), conditions.get((_OUTAGE, "", OTHERS))
-        return own is None or any(one is not None and one.said_ns is not None for one in (own, rest))
+        own = conditions.get((_OUTAGE, *key[1:]))
+        counted = (_OUTAGE, "", OTHERS) in conditions
+        ripe = own is not None and now - own.watched_ns >= _limit_ns(scope.state.topology, (_OUTAGE, *key[1:]))
+        return own is None or own.said_ns is not None or (counted and ripe)
     if key[0] != _OUTAGE or log is None or condition.extent != "probe":
         return True
     if condition.over_watched_ns is None:
@@ -192,7 +194,7 @@ def _report_others(scope: Scope, kind: str, over: list[Key]) -> None:
     key = (kind, "", OTHERS)
     known = top.conditions.get(key)
     if not over:
-        if known is not None:
+        if known is not None and top.watched_ns.get("all", 0) >= (known.over_watched_ns or 0):
             end_all(scope, lambda other: other == key)
         return
     if known is None:
@@ -216,14 +218,28 @@ def end_all(scope: Scope, over: Callable[[Key], bool], extent: str | None = None
             scope.found.ended.append(_as_reported(scope, key, condition))
 
 
-def adopt(state: State, left: Violation) -> None:
-    """Take a condition that the store has open, and nothing here remembers: it ends as any other."""
-    top, partition = state.topology, OTHERS if left.partition is None else left.partition
-    extent = "probe" if left.topic in state.probed else "all"
-    since_ns, watched_ns = left.evidence["since_ns"], top.watched_ns.get(extent, 0)
-    key = left.kind, left.topic, partition
+def adopt(state: State, left: Violation) -> bool:
+    """Take a condition that the store has open, and nothing here remembers; return whether it was not known.
+
+    Its place is one that no answer has named since the start: it ends as any other when it is seen, or gone. What has
+    no place (OTHERS) does not end before those that it stood for can be reported anew.
+    """
+    top = state.topology
+    known = top.topics.get(left.topic)
+    ours = left.topic in state.probed if known is None else known.ours
+    extent, since_ns = "probe" if ours else "all", left.evidence["since_ns"]
+    watched_ns = top.watched_ns.get(extent, 0)
+    if left.partition is not None:
+        known = top.topics.setdefault(left.topic, Known(ours=ours))
+        known.partitions.setdefault(left.partition, Place(UNKNOWN_LEADER, [], [], since_ns))
+    key = left.kind, left.topic, OTHERS if left.partition is None else left.partition
     condition = top.conditions.setdefault(key, Condition(left.topic_id, extent, watched_ns, since_ns))
+    if condition.said_ns is not None:
+        return False
     condition.topic_id, condition.said_ns = left.topic_id, left.at_ns
+    if left.partition is None:
+        condition.over_watched_ns = watched_ns + int(top.limits.under_s * 1e9)
+    return True
 
 
 def reported(scope: Scope) -> list[Violation]:

@@ -104,14 +104,16 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
     topic, partition = state.topics.get(place[0]), int(place[1])
     log = topic.logs.get(partition) if topic is not None else None
     if topic is None or log is None:  # it has not been seen yet, or is not there
-        return not state.probes(place[0], partition) or (topic is not None and partition >= topic.partitions)
+        count = topic.partitions if topic is not None and topic.known else 0
+        return not state.probes(place[0], partition) or 0 < count <= partition
     if not _is_probed(state, topic, log):
         return True
     if stall.said is not None and stall.said.topic_id in topic.dead_ids:
         return True
     if kind == _AT:
         awaited = set(stall.readers).intersection(state.probed[topic.name].readers) - log.readers.keys()
-        goes_on = log.listed_ordinal > 0 and not awaited and all(one.key != key for one in _reading(topic, log))
+        here = log.listed_ordinal > 0 and not awaited and len(log.readers) > 1  # those of both isolation levels
+        goes_on = here and all(one.key != key for one in _reading(topic, log))
     else:
         goes_on = kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
     stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
@@ -271,7 +273,8 @@ def runner_started(scope: Scope) -> None:
     state.looked_ns = state.answered_ns = 0
     said, state.stalls = state.stalls, {}
     for key, stall in said.items():
-        stall.since_ns, stall.last_ns = min(stall.since_ns, now), min(stall.last_ns, now)
+        refused = key == _BLIND and stall.last_ns > 0  # what was refused may not have been tried since
+        stall.since_ns, stall.last_ns = min(stall.since_ns, now), now if refused else min(stall.last_ns, now)
         if stall.said is not None:
             kept = 3 if key.startswith(f"{_PRODUCER}/") else None  # older states have a key for each probe
             state.stalls.setdefault("/".join(key.split("/")[:kept]), stall)
@@ -283,8 +286,11 @@ def runner_started(scope: Scope) -> None:
                 reader.moved_at_ns = min(reader.moved_at_ns, now)
 
 
-def adopt(state: State, left: Violation) -> None:
-    """Take what the store has open of a standstill, and nothing here remembers: it ends as any other."""
+def adopt(state: State, left: Violation) -> bool:
+    """Take what the store has open of a standstill, and nothing here remembers; return whether it was not known.
+
+    It ends as any other.
+    """
     place = f"{left.topic}/{left.partition}"
     key = {
         _BLIND: _BLIND,
@@ -292,7 +298,11 @@ def adopt(state: State, left: Violation) -> None:
         "clock-skew": f"{_CLOCK}/{place}",
         "stalled": f"{_AT}/{place}/{left.offset}",
     }[left.kind]
-    state.stalls.setdefault(key, Stall(left.evidence["since_ns"], left.at_ns)).said = left
+    stall = state.stalls.setdefault(key, Stall(left.evidence["since_ns"], left.at_ns))
+    if stall.said is not None:
+        return False
+    stall.said = left
+    return True
 
 
 def refused(scope: Scope, code: str, error: str, who: str) -> None:

@@ -218,7 +218,8 @@ class Condition:
     at_ns: int
     said_ns: int | None = None
     over_watched_ns: int | None = None
-    """Since when (watched time) it holds no more, and waits for the log to be known to be whole."""
+    """Since when (watched time) it holds no more, and waits for the log to be known to be whole. Of what stands for
+    many partitions: until when it does not end."""
 
 
 @dataclass(slots=True)

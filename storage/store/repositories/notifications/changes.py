@@ -37,8 +37,7 @@ def changed(interest: Interest, since_ns: int) -> Select[Any]:
     known = and_(_KNOWN.incident_id == INCIDENTS.c.id, _KNOWN.receiver == interest.receiver, _KNOWN.latest.is_(True))
     over = INCIDENTS.c.state == "resolved"
     again = INCIDENTS.c.openings > func.coalesce(_KNOWN.openings, INCIDENTS.c.openings)
-    worse = and_(INCIDENTS.c.state == "open", rank_of(INCIDENTS) > _KNEW)
-    milder = rank_of(INCIDENTS) < _KNEW
+    worse, milder = rank_of(INCIDENTS) > _KNEW, rank_of(INCIDENTS) < _KNEW
     wanted = _wanted(interest)
     told = (_KNOWN[name].label(f"known_{name}") for name in _TOLD)
     gone = VIOLATIONS.c.kind == WRITES_LOST, func.coalesce(VIOLATIONS.c.reason, "") != "false"
@@ -67,8 +66,8 @@ def changes(row: Any) -> tuple[Change, ...]:
         return ("resolved",)
     if row.wanted and (row.known_change == "resolved" or row.openings > (row.known_openings or row.openings)):
         return ("reopened",)
-    if not row.milder:
-        return ("worsened",)
+    if not row.milder:  # of an acknowledged incident it was told before, unless it is worse than ever
+        return ("worsened",) if row.state == "open" or row.known_alerts is None or _was_hidden(row) else ()
     return ("continues",) if row.wanted and row.state == "open" and _was_hidden(row) else ()
 
 
