@@ -13,7 +13,9 @@ from tests.mutations.mutation import Mutation, mutations
 from tests.mutations.table_online import DIRECT, LIVES
 
 _HERE: Final = "tests/anomalies/online/test_"
-_TOPOLOGY: Final = tuple(f"{_HERE}{name}.py" for name in ("elections", "conditions", "topology_places", "topology"))
+_TOPOLOGY: Final = tuple(
+    f"{_HERE}{name}.py" for name in ("elections", "conditions", "topology_places", "topology", "adopted")
+)
 _WATCHED: Final = (_TOPOLOGY, (f"{_HERE}lone_leader.py",))
 _FOLD: Final = tuple(
     f"{_HERE}{name}.py"

@@ -182,6 +182,22 @@ REFUSED = f.ClientError(3 * END_NS, "tail", "SASL_AUTHENTICATION_FAILED", "no")
 
 
 @pytest.mark.parametrize("wiped", [False, True])
+def test_what_the_store_has_open_is_known_after_a_start_with_a_ledger_and_without(
+    tmp_path: Path, *, wiped: bool
+) -> None:
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        stores.upgrade(store)
+        with Ledger(tmp_path / "ledger") as ledger:
+            run = Run(tmp_path / "ledger", store)
+            run.take(ledger, f.RunnerStarted(END_NS, "r", "1", store.identities.installation(None)), REFUSED)
+            run.seal(ledger)
+        (one,) = run.tracker.conditions()
+        directory = tmp_path / ("none" if wiped else "ledger")
+        known = Run(directory, store).recalled().tracker.conditions()
+        assert [(had.key("c"), had.summary) for had in known] == [(one.key("c"), one.summary)]
+
+
+@pytest.mark.parametrize("wiped", [False, True])
 def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_said(
     tmp_path: Path, *, wiped: bool
 ) -> None:

@@ -15,6 +15,7 @@ from canary.anomalies.violation import Violation
 from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.watched.mirrors import MirrorsSeen
 from canary.metrics.watched.watched import Watched
+from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.unended import Unended, is_alone, left_open
 from storage.store import Store
 from tests.support import stores
@@ -84,6 +85,28 @@ def test_a_time_in_which_nobody_looked_counts_little(store: Store, kind: str) ->
     unended, (seen, _) = left(store, kind, **WATCH), SEEN[kind]
     assert unended.over(partial(seen, 1_000 * S, None)) == []
     assert unended.over(partial(seen, 900_000 * S, None)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(SEEN))
+def test_what_is_not_known_at_a_look_counts_nothing(store: Store, kind: str) -> None:
+    unended, (seen, after_s) = left(store, kind, **WATCH), SEEN[kind]
+    for second in range(1_000, 1_000 + 2 * after_s):
+        assert unended.over(partial(seen, second * S, "refused")) == []
+
+
+@pytest.mark.parametrize("reported", ["before the store was asked", "since"])
+def test_what_this_process_has_reported_is_its_own_to_end(store: Store, reported: str) -> None:
+    held = Violation(kind="group-stuck", severity="warning", topic="orders", at_ns=1, by="watch", summary="")
+    store.violations.record("c", [held])
+    flusher = Flusher(context(store))
+    flusher.watched = lambda: pytest.fail("nothing is left to ask for")
+    if reported == "since":
+        flusher._find_left()
+    flusher.violations([held])
+    assert flusher.flush()
+    row = store.violations.get(held.key("c"))
+    assert row is not None
+    assert row.state == "open"
 
 
 @pytest.mark.parametrize("kind", sorted(SEEN))
