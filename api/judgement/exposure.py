@@ -13,9 +13,9 @@ was the same for every partition of which that is so, whichever broker led it. F
 killed: every partition was exposed, and not only those of broker 3. If only the leader was among them, exposed is what
 any of these brokers led.
 
-If the timeline shows that a shrunken ISR was followed by an unclean election, and no such outage came after that, then
-the election is what lost the writes, whatever was out of reach before. Every other partition that had an unclean
-election is exposed too then, whoever led it.
+If the timeline shows that a shrunken ISR was followed by an unclean election, that is what lost the writes, whatever
+was out of reach before, and every other partition that had an unclean election is exposed too, whoever led it. If such
+an outage came after the election, either may have been it: exposed is what either exposes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -73,17 +73,17 @@ def _danger(own: _Spans, others: _Spans, lost: Sequence[Outage]) -> tuple[_Spans
     election = _unclean_election(own)
     states, basis = _endangered([span for span in own if span.led] if election is None else election.before)
     alike = [span for span in others if any(_alike(span, one, basis) and _overlap(span, one) for one in states)]
+    elected: list[TopologySpan] = []
     if election is not None and basis == SHRUNKEN:
         found = (_unclean_election(spans) for spans in _by_place(others))
-        alike += [span for one in found if one is not None for span in one.before[-1:]]
+        elected = [*alike, *(span for one in found if one is not None for span in one.before[-1:])]
         lost = [outage for outage in lost if outage.begin_ns >= election.at_ns]
     for reason, gone in ((ISR_GONE, _isr), (LEADER_GONE, _leader)):
         hit = [outage for outage in lost if any(_met(span, outage, gone) for span in own)]
         if hit and (reason == ISR_GONE or basis == SAME_LEADER):
             met = partial(_met_by_any, hit, gone)
-            also = alike if election is not None else []
-            return [span for span in own if met(span)], reason, [*also, *(span for span in others if met(span))]
-    return states, basis, alike
+            return [span for span in own if met(span)], reason, [*elected, *(span for span in others if met(span))]
+    return states, basis, elected or alike
 
 
 def _place(span: TopologySpan) -> tuple[str, int]:

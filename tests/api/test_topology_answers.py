@@ -172,6 +172,18 @@ def test_an_outage_after_an_unclean_election_says_what_was_lost(store: Store, cl
     assert places == [("orders", number) for number in range(6)], "and what had an election of its own"
 
 
+def test_where_no_leader_was_seen_with_a_shrunken_isr_an_outage_exposes_what_it_met_alone(
+    store: Store, client: Client
+) -> None:
+    """Broker 4, which had orders 5 in sync, was there all the time."""
+    gone = [away(61, 1), away(62, 2), at(62, "probes", 0, -1, "1"), away(63, 3), at(70, "probes", 0, 2, "2")]
+    store.topology.record("prod", [*SPREAD, at(0, "orders", 5, 1, "1,4", "1,4"), *gone])
+    store.violations.record("prod", [lost(75)])
+    basis, places = exposed(client, lost(75))
+    assert basis == "in-sync replicas all gone or out of reach at once"
+    assert places == [("orders", 0), ("orders", 1), ("orders", 4)]
+
+
 def test_when_those_go_together_that_were_left_every_partition_is_exposed_that_had_no_other(
     store: Store, client: Client
 ) -> None:
