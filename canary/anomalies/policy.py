@@ -45,7 +45,7 @@ KAFKAS_OWN: Final = frozenset(
     }
 )
 """Topics that Kafka makes for itself."""
-_BY_BROKERS: Final = frozenset(
+BY_BROKERS: Final = frozenset(
     {"offline-partition", "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated"}
 )
 """What brokers that are gone make of many partitions at once."""
@@ -88,7 +88,7 @@ def is_gathered(kind: str, topic: str) -> bool:
     >>> is_gathered("offline-partition", "__consumer_offsets"), is_gathered("offline-partition", "orders")
     (True, False)
     """
-    return topic in KAFKAS_OWN and kind in _BY_BROKERS
+    return topic in KAFKAS_OWN and kind in BY_BROKERS
 
 
 def class_of(kind: str) -> Class:

@@ -324,7 +324,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ),
         ("_may_end", "return own is None or own.said_ns is not None or (counted and ripe)", "return True"),
         ("adopt", "known.partitions.setdefault(left.partition, Place(UNKNOWN_LEADER, [], [], since_ns))", "pass"),
-        ("adopt", "condition.over_watched_ns = watched_ns + int(top.limits.under_s * 1e9)", "pass"),
+        ("adopt", "condition.holds_until_ns = watched_ns + int(top.limits.under_s * 1e9)", "pass"),
         ("adopt", "if condition.said_ns is not None:\n    return False", "pass"),
         ("_may_end", "if condition.said_ns is None:\n    return True", "pass"),
         ("_report_due", "ripe = key in holding and is_due(condition.said_ns, scope.state.now_ns)", "ripe = False"),

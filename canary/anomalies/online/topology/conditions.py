@@ -13,7 +13,7 @@ from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import elections
 from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
-from canary.anomalies.policy import is_due
+from canary.anomalies.policy import BY_BROKERS, is_due
 from canary.anomalies.violation import Violation
 
 Key = tuple[str, str, int]
@@ -22,8 +22,8 @@ MOST_EACH = 100
 """So many partitions of topics not probed have a violation each (of one kind); the rest share one with their number."""
 OTHERS = -1
 _OUTAGE = "offline-partition"
-ADOPTED = frozenset({_OUTAGE, "isr-of-one", "under-min-isr", "isr-below-half", "under-replicated"})
-"""The kinds of conditions of this room."""
+ADOPTED = BY_BROKERS
+"""The kinds of conditions of this room that a start adopts."""
 _MILDER = frozenset({"isr-of-one", "under-min-isr", "isr-below-half"})
 """What an outage makes worse."""
 _NAMED = 100
@@ -194,7 +194,7 @@ def _report_others(scope: Scope, kind: str, over: list[Key]) -> None:
     key = (kind, "", OTHERS)
     known = top.conditions.get(key)
     if not over:
-        if known is not None and top.watched_ns.get("all", 0) >= (known.over_watched_ns or 0):
+        if known is not None and top.watched_ns.get("all", 0) >= known.holds_until_ns:
             end_all(scope, lambda other: other == key)
         return
     if known is None:
@@ -238,7 +238,7 @@ def adopt(state: State, left: Violation) -> bool:
         return False
     condition.topic_id, condition.said_ns = left.topic_id, left.at_ns
     if left.partition is None:
-        condition.over_watched_ns = watched_ns + int(top.limits.under_s * 1e9)
+        condition.holds_until_ns = watched_ns + int(top.limits.under_s * 1e9)
     return True
 
 

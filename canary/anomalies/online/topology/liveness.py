@@ -145,7 +145,7 @@ def _readers_in(state: State, topic: str, partition: int) -> list[Stall]:
     """Return what is known to stand of consumers in a partition."""
     log = state.log(topic, partition)
     places = [] if log is None else [reader.position for reader in log.readers.values()]
-    keys = dict.fromkeys(f"{_AT}/{topic}/{partition}/{at}" for at in places)
+    keys = dict.fromkeys(_key(_AT, topic, partition, at) for at in places)
     return [state.stalls[key] for key in keys if key in state.stalls]
 
 
@@ -163,7 +163,7 @@ def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
     """Yield what makes no progress, or has made none since the last probe was sent, just now."""
     yield from _reading(topic, log)
     if log.tried_ns:
-        key = f"{_PRODUCER}/{topic.name}/{log.partition}"
+        key = _key(_PRODUCER, topic.name, log.partition)
         yield _Standstill(key, partial(_unacknowledged, topic, log), log.tried_ns, log.given_up_ns or None)
 
 
@@ -220,7 +220,12 @@ def _open_at(log: Log) -> int | None:
 
 
 def _standing_at(topic: Topic, log: Log, offset: int) -> str:
-    return f"{_AT}/{topic.name}/{log.partition}/{offset}"
+    return _key(_AT, topic.name, log.partition, offset)
+
+
+def _key(kind: str, topic: str, *place: int | None) -> str:
+    """Return the key of a standstill: KIND/topic/partition, and of _AT an offset."""
+    return "/".join([kind, topic, *map(str, place)])
 
 
 def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None:
@@ -251,7 +256,7 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
             _report(scope, stall, "unwritable", Where(topic, log.partition), place, one.why())
         return
     others = [] if one.since_ns is None else _readers_in(state, topic.name, log.partition)
-    producers = state.stalls.get(f"{_PRODUCER}/{topic.name}/{log.partition}")
+    producers = state.stalls.get(_key(_PRODUCER, topic.name, log.partition))
     if one.since_ns is not None and producers is not None:
         others.append(producers)
     if all(other.said is None for other in others):
@@ -291,12 +296,11 @@ def adopt(state: State, left: Violation) -> bool:
 
     It ends as any other.
     """
-    place = f"{left.topic}/{left.partition}"
     key = {
         _BLIND: _BLIND,
-        "unwritable": f"{_PRODUCER}/{place}",
-        "clock-skew": f"{_CLOCK}/{place}",
-        "stalled": f"{_AT}/{place}/{left.offset}",
+        "unwritable": _key(_PRODUCER, left.topic, left.partition),
+        "clock-skew": _key(_CLOCK, left.topic, left.partition),
+        "stalled": _key(_AT, left.topic, left.partition, left.offset),
     }[left.kind]
     stall = state.stalls.setdefault(key, Stall(left.evidence["since_ns"], left.at_ns))
     if stall.said is not None:
@@ -369,7 +373,7 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
     """
     if first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
         return
-    state, key = scope.state, f"{_CLOCK}/{topic.name}/{log.partition}"
+    state, key = scope.state, _key(_CLOCK, topic.name, log.partition)
     if first.timestamp_ms is None:  # the topic has the producers' time
         if key in state.stalls:
             _end(scope, key)

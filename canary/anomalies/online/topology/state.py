@@ -218,8 +218,9 @@ class Condition:
     at_ns: int
     said_ns: int | None = None
     over_watched_ns: int | None = None
-    """Since when (watched time) it holds no more, and waits for the log to be known to be whole. Of what stands for
-    many partitions: until when it does not end."""
+    """Since when (watched time) it holds no more, and waits for the log to be known to be whole."""
+    holds_until_ns: int = 0
+    """It does not end before (watched time): what it stands for could not be reported anew."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from canary.anomalies.policy import rank
 from canary.threads import system
@@ -46,10 +46,11 @@ class Notifications(Repository):
             rows = connection.execute(query).all()
             told = [one for row in rows for one in _told(interest.receiver, row, at_ns)]
             news = {one["incident_id"] for one in told}
-            for row in rows:
-                if row.known_id is not None:
-                    now = {"latest": False} if row.id in news else {"rank": known_rank(row)}
-                    connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id == row.known_id).values(now))
+            known = [row.known_id for row in rows if row.known_id is not None and row.id in news]
+            connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id.in_(known)).values(latest=False))
+            milder = [{"this": row.known_id, "rank": known_rank(row)} for row in rows if row.id not in news]
+            if milder:
+                connection.execute(update(NOTIFICATIONS).where(NOTIFICATIONS.c.id == bindparam("this")), milder)
             if told:
                 connection.execute(insert(NOTIFICATIONS), told)
         return len(news)
