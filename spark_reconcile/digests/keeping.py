@@ -137,11 +137,13 @@ class Kept:
         return self._with(tree, leaves, lambda old, new: old.replaced(new, start, end), range_of(start, end))
 
     def retained(self, tree: Tree, start: int) -> Tree:
-        """Return the tree that begins at ``start``: without the leaves of which everything has expired."""
+        """Return the tree that begins at ``start``: without the leaves whose records have all expired."""
         if start <= tree.start:
             return tree
         chunks = {number: one for number, one in tree.chunks.items() if (number + 1) * _OFFSETS > start}
         low = start >> BITS << BITS
+        if not self.leaves(tree, low, start).count_from(start):
+            low = start  # it has no record that stays: the log may begin anew unnoticed
         return self.replaced(replace(tree, start=start, chunks=chunks), low // _OFFSETS * _OFFSETS, low, Leaves.none())
 
     def joined(self, tree: Tree, leaves: Leaves) -> Tree:

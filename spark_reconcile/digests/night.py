@@ -162,18 +162,18 @@ class _Run:
         whole: dict[Place, Range] = {}
         tails: list[Range] = []
         for place, tree, span in self._known():
-            known = Range(place, max(span.start, tree.start), tree.end)
+            known = Range(place, self._first(place), tree.end)
             if self._wanted.everything or span.end < tree.end:
                 whole[place] = known
-            elif (last := self._kept.last_below(tree, tree.end)) is not None and last + 1 << BITS > span.start:
-                tails.append(Range(place, max(last << BITS, span.start), tree.end))
+            elif (last := self._kept.last_below(tree, tree.end)) is not None and last + 1 << BITS > known.start:
+                tails.append(known._replace(start=max(last << BITS, known.start)))
         for pieces in self._reader.read(tails):
             for piece in pieces:
                 place = piece.range.place
-                tree, span = self._before[place], self._spans[place]
+                tree = self._before[place]
                 found = self._differences(self._kept.leaves(tree, piece.range.start, tree.end), piece)
                 if found:
-                    whole[place] = Range(place, max(span.start, tree.start), tree.end)
+                    whole[place] = Range(place, self._first(place), tree.end)
                     continue
                 self._tails[place] = piece, found
                 if self._compacted(place) > piece.range.start and not found.compared:
@@ -183,7 +183,7 @@ class _Run:
     def _again(self, whole: set[Place]) -> list[Range]:
         """Return old leaves that have the share ``reread`` of all known records, and are not read anyway."""
         room = self._wanted.reread * sum(tree.records for tree in self._before.values())
-        known = ((tree, span.start) for place, tree, span in self._known() if place not in whole)
+        known = ((tree, self._first(place)) for place, tree, _ in self._known() if place not in whole)
         return oldest(self._kept, known, room)
 
     def _verify(self, ranges: Sequence[Range]) -> None:
@@ -226,8 +226,11 @@ class _Run:
 
     def _differences(self, before: Leaves, piece: Read) -> Differences:
         place = piece.range.place
-        first = max(self._spans[place].start, self._before[place].start)  # another leader may have an older start
-        return compare(before, piece.leaves, first, self._compacted(place), self._cuts.get(place))
+        return compare(before, piece.leaves, self._first(place), self._compacted(place), self._cuts.get(place))
+
+    def _first(self, place: Place) -> int:
+        """Return the first offset that is known and still there: another leader may have an older start."""
+        return max(self._spans[place].start, self._before[place].start)
 
     def _compacted(self, place: Place) -> int:
         """Return below which offset compaction may have removed records: up to the end if the settings are unknown.
@@ -302,7 +305,8 @@ class _Run:
         for place in places:
             span, tree = self._spans[place], self._trees[place]
             if span.start < tree.start:
-                ranges.append(Range(place, span.start, min(-(-tree.start >> BITS) << BITS, span.end)))
+                behind = -(-tree.start >> BITS) << BITS
+                ranges.append(Range(place, span.start, min(behind, tree.end, span.end)))  # beyond: `_append`
                 self._trees[place] = replace(tree, start=span.start)
         for pieces in self._reader.read(ranges):
             for piece in pieces:

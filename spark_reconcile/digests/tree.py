@@ -68,6 +68,10 @@ class Leaves:
         """How many records they have."""
         return _count(self.mask)
 
+    def count_from(self, offset: int) -> int:
+        """Return how many records they have from an offset on."""
+        return _count(self.mask & _from(self.leaf, offset))
+
     @property
     def root(self) -> int:
         """The XOR of their hashes: the hash of whatever they are the leaves of."""
