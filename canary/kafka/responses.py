@@ -19,6 +19,10 @@ GRACE_S: Final = 0.5
 """How much longer an answer is waited for than the client itself waits."""
 
 _ONCE_S: Final = 5.0
+OLD_LEADER: Final = frozenset(
+    {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
+)
+"""Refusals of a question that went to a leader, or in the epoch of one, that a client's metadata still names."""
 
 
 def answer(
@@ -26,7 +30,7 @@ def answer(
     ask: Callable[[float], Future[T]],
     *,
     until: float | None = None,
-    final: Callable[[int], bool] = lambda code: code >= 0,
+    final: Callable[[int], bool] = lambda code: code >= 0 and code not in OLD_LEADER,
 ) -> T:
     """Return what the cluster answers; without an answer the question is put again.
 
@@ -39,7 +43,8 @@ def answer(
         admin: an AdminClient.
         ask: puts the question, given how many seconds it may take.
         until: when to give up (system.monotonic()); by default after PATIENCE_S.
-        final: whether an error of this code is an answer; by default any error of the cluster, none of the client.
+        final: whether an error of this code is an answer; by default any of the cluster's but OLD_LEADER, none of the
+            client's.
 
     Raises:
         KafkaException: the error that is an answer, or that of the last try.
@@ -55,9 +60,18 @@ def answer(
         except TimeoutError as error:
             if system.monotonic() >= end:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
-        with contextlib.suppress(KafkaException):  # no answer to this either
-            admin.list_topics(timeout=max(0.1, min(3.0, end - system.monotonic())))
+        renew(admin, max(0.1, min(3.0, end - system.monotonic())))
         system.sleep(0.25)
+
+
+def renew(admin: Any, most_s: float) -> None:
+    """Have a client ask any broker for metadata; where none answers, what the client knows stays.
+
+    Without it an AdminClient of librdkafka goes on for minutes to ask the leaders, in the epochs, that it once learned:
+    after an election ListOffsets is refused all that time (FENCED_LEADER_EPOCH), whatever else the client asks.
+    """
+    with contextlib.suppress(KafkaException):  # no answer to this either
+        admin.list_topics(timeout=most_s)
 
 
 def result(future: Future[T], most_s: float) -> T:

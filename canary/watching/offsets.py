@@ -1,14 +1,16 @@
 """Answers to ListOffsets as facts: first offset, end, last stable offset and leader epoch of each partition."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from canary.anomalies.groups.sample import Log, Place
 from canary.facts import Fact, Listed, WatchedListed
-from canary.kafka.responses import topic_id_of
+from canary.kafka.responses import GRACE_S, renew, topic_id_of
+from canary.threads import system
 
 Question = tuple[str, str, int]
 """Which bound, topic, partition."""
@@ -31,6 +33,34 @@ def ask(
         answers = admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
         found |= {(bound, place.topic, place.partition): future for place, future in answers.items()}
     return found
+
+
+def logs(
+    admin: Any, places: Collection[Place], timeout_s: float, bounds: Collection[str] = tuple(_BOUNDS)
+) -> tuple[dict[Place, Log], KafkaException | None]:
+    """Return what is known of the partitions whose end is answered, and the first refusal; a start not asked for is 0.
+
+    After a refusal the client learns who leads now, so that it is not refused for the same reason again.
+    """
+    asked = ask(admin, places, timeout_s, bounds)
+    system.done(set(asked.values()), timeout_s + GRACE_S)
+    found: dict[Place, Log] = {}
+    for place in places:
+        start, end, stable = (_offset(asked.get((bound, *place))) for bound in _BOUNDS)
+        if end is not None and (start is not None or "start" not in bounds):
+            found[place] = Log(start or 0, end, stable)
+    refusals = (one.exception() for one in asked.values() if one.done())
+    refusal = next((one for one in refusals if isinstance(one, KafkaException)), None)
+    if refusal is not None:
+        renew(admin, timeout_s)
+    return found, refusal
+
+
+def _offset(future: Future[Any] | None) -> int | None:
+    if future is None or not future.done() or future.exception() is not None:
+        return None
+    offset = int(future.result().offset)
+    return offset if offset >= 0 else None  # without a leader librdkafka answers -1001
 
 
 class Offsets:

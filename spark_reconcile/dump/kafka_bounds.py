@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from canary.kafka.quiet import quiet_logger
-from canary.kafka.responses import describe_settings, text_of, topic_id_of
+from canary.kafka.responses import describe_settings, renew, text_of, topic_id_of
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 
@@ -191,6 +191,7 @@ class Cluster:
         answers: dict[Any, Any] = {}
         for turn in range(_TRIES):
             if turn:
+                renew(self._admin, self._timeout_s)
                 time.sleep(_PAUSE_S)  # a leader is being elected; no event says when
             try:
                 futures = ask()

@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 
-from canary.anomalies.groups.sample import Commit, Log, Place, Round, Told
+from canary.anomalies.groups.sample import Commit, Place, Round, Told
 from canary.kafka.responses import GRACE_S, result, text_of, topic_id_of
 from canary.threads import system
 from canary.watching import offsets
@@ -70,7 +70,7 @@ class Questions:
         groups, refused = self._groups(names[:MOST_GROUPS], rows)
         places = {place for told in groups.values() for place in told.commits} | set(known)
         topics, more = self._topics({place[0] for place in places})
-        logs = self._logs(sorted(place for place in places if place[0] in topics))
+        logs, _ = offsets.logs(self._admin, sorted(one for one in places if one[0] in topics), self._timeout_s)
         whole = not listed.errors
         done = Round(self._now_ns(), groups, logs, topics, whole=whole)
         return Answers(done, max(0, len(names) - MOST_GROUPS), "; ".join([*refused, *more][:3]))
@@ -118,34 +118,12 @@ class Questions:
                     refused.append(f"topic {name}: {text_of(error.args[0])}")
         return found, refused
 
-    def _logs(self, places: list[Place]) -> dict[Place, Log]:
-        asked = offsets.ask(self._admin, places, self._timeout_s)
-        self._wait(asked.values())
-        return logs_of(asked, places)
-
     def _wait(self, futures: Iterable[Future[Any]]) -> None:
         """Wait for answers together."""
         system.done(set(futures), self._timeout_s + GRACE_S)
 
     def _answer(self, future: Future[Any]) -> Any:
         return result(future, self._timeout_s + GRACE_S)
-
-
-def logs_of(answers: Mapping[offsets.Question, Future[Any]], places: Iterable[Place]) -> dict[Place, Log]:
-    """Return what is known of the partitions whose end was answered; a start that was not asked for is 0."""
-    found: dict[Place, Log] = {}
-    for place in places:
-        start, end, stable = (_offset(answers.get((bound, *place))) for bound in ("start", "end", "stable"))
-        if end is not None and (start is not None or ("start", *place) not in answers):
-            found[place] = Log(start or 0, end, stable)
-    return found
-
-
-def _offset(future: Future[Any] | None) -> int | None:
-    if future is None or not future.done() or future.exception() is not None:
-        return None
-    offset = int(future.result().offset)
-    return offset if offset >= 0 else None  # without a leader librdkafka answers -1001
 
 
 def _told(row: Any, described: Any, committed: Any) -> Told:

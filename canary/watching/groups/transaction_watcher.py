@@ -17,7 +17,7 @@ from canary.threads import system
 from canary.threads.ports import Clock
 from canary.threads.worker import Worker
 from canary.watching import offsets
-from canary.watching.groups.asking import REFUSALS, logs_of
+from canary.watching.groups.asking import REFUSALS
 from canary.watching.groups.group_watcher import Report
 from canary.watching.rounds import in_rounds
 from canary.watching.selection import Selection
@@ -95,9 +95,8 @@ class TransactionWatcher(Worker):
     def _ask_all(self, admin: Any) -> None:
         metadata = admin.list_topics(timeout=_TIMEOUT_S).topics
         leaders, refused = self._leaders(metadata)
-        asked = offsets.ask(admin, leaders, _TIMEOUT_S, ("stable", "end"))
-        system.done(set(asked.values()), _TIMEOUT_S)
-        logs, at_ns = logs_of(asked, leaders), self._clock.now_ns()
+        logs, _ = offsets.logs(admin, leaders, _TIMEOUT_S, ("stable", "end"))
+        at_ns = self._clock.now_ns()
         longest_s = self._longest(admin, leaders)
         limit_s = self._after_s if self._after_s is not None else (longest_s or _MAX_TIMEOUT_S) + _LATE_S
         held, ended = self._stable.fold(logs, metadata, at_ns, limit_s)

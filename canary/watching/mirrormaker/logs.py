@@ -16,7 +16,6 @@ from canary.probe.record import key as key_of
 from canary.settings.clients import ASSIGNED
 from canary.threads import system
 from canary.watching import offsets
-from canary.watching.groups.asking import logs_of
 
 Place = tuple[str, int]
 TIMEOUT_S: Final = 5.0
@@ -166,12 +165,9 @@ class Logs:
         Raises:
             NotReadError: all of them are refused.
         """
-        asked = offsets.ask(self._admin, places, TIMEOUT_S)
-        system.done(set(asked.values()), TIMEOUT_S + GRACE_S)
-        found = logs_of(asked, places)
-        failed = [one.exception() for one in asked.values() if one.done() and one.exception() is not None]
-        if not found and failed and isinstance(failed[0], KafkaException):
-            raise NotReadError(failed[0].args[0], f"offsets in {self.cluster}")
+        found, refusal = offsets.logs(self._admin, places, TIMEOUT_S)
+        if not found and refusal is not None:
+            raise NotReadError(refusal.args[0], f"offsets in {self.cluster}")
         ends = {place: one.end if one.stable is None else min(one.stable, one.end) for place, one in found.items()}
         return {place: Bounds(one.start, ends[place], one.end) for place, one in found.items()}
 
