@@ -19,6 +19,7 @@ GRACE_S: Final = 0.5
 """How much longer an answer is waited for than the client itself waits."""
 
 _ONCE_S: Final = 5.0
+_RENEW_S: Final = 3.0
 OLD_LEADER: Final = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
 )
@@ -60,18 +61,19 @@ def answer(
         except TimeoutError as error:
             if system.monotonic() >= end:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001  # public in librdkafka
-        renew(admin, max(0.1, min(3.0, end - system.monotonic())))
+        renew(admin, max(0.1, end - system.monotonic()))
         system.sleep(0.25)
 
 
-def renew(admin: Any, most_s: float) -> None:
-    """Have a client ask any broker for metadata; where none answers, what the client knows stays.
+def renew(admin: Any, most_s: float = _RENEW_S) -> None:
+    """Have a client ask any broker for metadata, for 3 s at most; where none answers, what the client knows stays.
 
-    Without it an AdminClient of librdkafka goes on for minutes to ask the leaders, in the epochs, that it once learned:
-    after an election ListOffsets is refused all that time (FENCED_LEADER_EPOCH), whatever else the client asks.
+    Without it an AdminClient of librdkafka goes on for minutes to ask the leaders, in the epochs, that it once learned,
+    whatever else it asks: after an election ListOffsets is refused (FENCED_LEADER_EPOCH) or, if the former leader is
+    dead or frozen, answered with the offset -1001 and no error, as if there was no leader.
     """
     with contextlib.suppress(KafkaException):  # no answer to this either
-        admin.list_topics(timeout=most_s)
+        admin.list_topics(timeout=min(most_s, _RENEW_S))
 
 
 def result(future: Future[T], most_s: float) -> T:

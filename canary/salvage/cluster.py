@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from canary.errors import UserError
-from canary.kafka.responses import answer, describe_settings, describe_topic, text_of, topic_id_of
+from canary.kafka.responses import answer, describe_settings, describe_topic, renew, text_of, topic_id_of
 from canary.salvage.divergence import Holdings, spans
 from canary.threads import system
 from canary.wire.epochs import Boundaries, Led, boundaries
@@ -146,8 +146,17 @@ class ClusterView:
         return int(leader.id)
 
     def _offset(self, place: TopicPartition, spec: OffsetSpec) -> Any:
-        ask = lambda most_s: self.admin.list_offsets({place: spec}, request_timeout=most_s)[place]  # noqa: E731
-        return self._answer(ask, f"the bounds of {place.topic}:{place.partition}")
+        what = f"the bounds of {place.topic}:{place.partition}"
+
+        def once() -> Any:
+            ask = lambda most_s: self.admin.list_offsets({place: spec}, request_timeout=most_s)[place]  # noqa: E731
+            found: Any = self._answer(ask, what)
+            if found.offset < 0:  # librdkafka's answer where a leader that it knew is dead, without an error
+                renew(self.admin)
+                raise WireError("its leader does not answer")
+            return found
+
+        return self._again(once, what)
 
     def _answer(self, ask: Callable[[float], Any], what: str) -> Any:
         try:

@@ -40,7 +40,7 @@ def logs(
 ) -> tuple[dict[Place, Log], KafkaException | None]:
     """Return what is known of the partitions whose end is answered, and the first refusal; a start not asked for is 0.
 
-    After a refusal the client learns who leads now, so that it is not refused for the same reason again.
+    Where one is not known the client learns who leads now, so that it does not ask a former leader again.
     """
     asked = ask(admin, places, timeout_s, bounds)
     system.done(set(asked.values()), timeout_s + GRACE_S)
@@ -49,18 +49,17 @@ def logs(
         start, end, stable = (_offset(asked.get((bound, *place))) for bound in _BOUNDS)
         if end is not None and (start is not None or "start" not in bounds):
             found[place] = Log(start or 0, end, stable)
+    if len(found) < len(places):
+        renew(admin)
     refusals = (one.exception() for one in asked.values() if one.done())
-    refusal = next((one for one in refusals if isinstance(one, KafkaException)), None)
-    if refusal is not None:
-        renew(admin, timeout_s)
-    return found, refusal
+    return found, next((one for one in refusals if isinstance(one, KafkaException)), None)
 
 
 def _offset(future: Future[Any] | None) -> int | None:
     if future is None or not future.done() or future.exception() is not None:
         return None
     offset = int(future.result().offset)
-    return offset if offset >= 0 else None  # without a leader librdkafka answers -1001
+    return offset if offset >= 0 else None  # of a leader that does not answer librdkafka says -1001
 
 
 class Offsets:
@@ -112,7 +111,7 @@ def facts_of(
 def _bounds(start: Any, end: Any, stable: Any) -> tuple[int, int, int | None, int | None] | None:
     """Return start, end, last stable offset and leader epoch; None without start or end.
 
-    For a partition without a leader librdkafka answers the offset -1001, and no error at all.
+    Where there is no leader, or it does not answer, librdkafka says the offset -1001, and no error at all.
     """
     if start is None or end is None or start.offset < 0 or end.offset < 0:
         return None

@@ -191,7 +191,7 @@ class Cluster:
         answers: dict[Any, Any] = {}
         for turn in range(_TRIES):
             if turn:
-                renew(self._admin, self._timeout_s)
+                renew(self._admin)
                 time.sleep(_PAUSE_S)  # a leader is being elected; no event says when
             try:
                 futures = ask()
@@ -213,7 +213,7 @@ _SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, Kafka
 
 
 def _leaderless(answer: Any) -> bool:
-    """Return whether the partition has no leader: then the offset is -1001, without an error."""
+    """Return whether the partition has no leader that answers: then the offset is -1001, without an error."""
     return bool(answer.offset < 0)
 
 

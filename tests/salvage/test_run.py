@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.errors import UserError
 from canary.salvage import cluster, run
@@ -189,6 +189,29 @@ class Learning:
 def test_a_broker_that_has_not_learned_of_a_topic_that_was_made_is_asked_again() -> None:
     assert ClusterView("prod", Learning(), None).topic("new") is None, "nobody says that it is there"
     assert ClusterView("prod", Learning(), None).topic("new", made=True) == Topic("new", None, 2)
+
+
+class Former:
+    """An AdminClient that asks a dead leader, until metadata, asked for ``late`` times, names the one of now."""
+
+    def __init__(self, late: int) -> None:
+        self._late = late
+
+    def list_offsets(self, places: Any, **_: Any) -> dict[Any, Future[Any]]:
+        future: Future[Any] = Future()
+        future.set_result(SimpleNamespace(offset=-1001 if self._late else 7, leader_epoch=None))
+        return dict.fromkeys(places, future)
+
+    def list_topics(self, **_: Any) -> None:
+        self._late = max(self._late - 1, 0)
+
+
+def test_an_offset_that_no_leader_told_is_asked_for_again_of_the_leader_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_AGAIN_S", 0.0)
+    assert ClusterView("prod", Former(2), None)._start(TopicPartition("t", 0)) == 7
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.0)
+    with pytest.raises(UserError, match="cluster prod: the bounds of t:0: its leader does not answer"):
+        ClusterView("prod", Former(2), None)._start(TopicPartition("t", 0))
 
 
 class Slow(ClusterView):
