@@ -20,7 +20,7 @@ GRACE_S: Final = 0.5
 
 _ONCE_S: Final = 5.0
 _RENEW_S: Final = 3.0
-OLD_LEADER: Final = frozenset(
+_OLD_LEADER: Final = frozenset(
     {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
 )
 """Refusals of a question that went to a leader, or in the epoch of one, that a client's metadata still names."""
@@ -31,7 +31,7 @@ def answer(
     ask: Callable[[float], Future[T]],
     *,
     until: float | None = None,
-    final: Callable[[int], bool] = lambda code: code >= 0 and code not in OLD_LEADER,
+    final: Callable[[int], bool] = lambda code: code >= 0 and code not in _OLD_LEADER,
 ) -> T:
     """Return what the cluster answers; without an answer the question is put again.
 
@@ -44,8 +44,8 @@ def answer(
         admin: an AdminClient.
         ask: puts the question, given how many seconds it may take.
         until: when to give up (system.monotonic()); by default after PATIENCE_S.
-        final: whether an error of this code is an answer; by default any of the cluster's but OLD_LEADER, none of the
-            client's.
+        final: whether an error of this code is an answer; by default any of the cluster's, unless it is about a former
+            leader, and none of the client's.
 
     Raises:
         KafkaException: the error that is an answer, or that of the last try.

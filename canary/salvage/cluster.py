@@ -128,7 +128,8 @@ class ClusterView:
         return self._again(ask, f"records of {topic}:{partition} from offset {offset} on")
 
     def _start(self, place: TopicPartition) -> int:
-        return int(self._offset(place, OffsetSpec.earliest()).offset)
+        what = f"the bounds of {place.topic}:{place.partition}"
+        return int(self._again(lambda: self._offset(place, OffsetSpec.earliest()), what).offset)
 
     def _boundaries(self, place: TopicPartition) -> Boundaries:
         epoch = self._offset(place, OffsetSpec.latest()).leader_epoch
@@ -146,17 +147,12 @@ class ClusterView:
         return int(leader.id)
 
     def _offset(self, place: TopicPartition, spec: OffsetSpec) -> Any:
-        what = f"the bounds of {place.topic}:{place.partition}"
-
-        def once() -> Any:
-            ask = lambda most_s: self.admin.list_offsets({place: spec}, request_timeout=most_s)[place]  # noqa: E731
-            found: Any = self._answer(ask, what)
-            if found.offset < 0:  # librdkafka's answer where a leader that it knew is dead, without an error
-                renew(self.admin)
-                raise WireError("its leader does not answer")
-            return found
-
-        return self._again(once, what)
+        ask = lambda most_s: self.admin.list_offsets({place: spec}, request_timeout=most_s)[place]  # noqa: E731
+        found: Any = self._answer(ask, f"the bounds of {place.topic}:{place.partition}")
+        if found.offset < 0:  # librdkafka's answer where a leader that it knew is dead, without an error
+            renew(self.admin)
+            raise WireError("its leader does not answer")
+        return found
 
     def _answer(self, ask: Callable[[float], Any], what: str) -> Any:
         try:

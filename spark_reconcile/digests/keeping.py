@@ -140,11 +140,10 @@ class Kept:
         """Return the tree that begins at ``start``: without the leaves whose records have all expired."""
         if start <= tree.start:
             return tree
-        chunks = {number: one for number, one in tree.chunks.items() if (number + 1) * _OFFSETS > start}
-        low = start >> BITS << BITS
-        if not self.leaves(tree, low, start).count_from(start):
-            low = start  # it has no record that stays: the log may begin anew unnoticed
-        return self.replaced(replace(tree, start=start, chunks=chunks), low // _OFFSETS * _OFFSETS, low, Leaves.none())
+        first, within = divmod(start, _OFFSETS)
+        chunks = {number: one for number, one in tree.chunks.items() if number >= first}
+        rest = replace(tree, start=start, chunks=chunks)
+        return self._with(rest, Leaves.none(), lambda old, _: old.retained(start), [first] if within else ())
 
     def joined(self, tree: Tree, leaves: Leaves) -> Tree:
         """Write leaves of records that the tree does not have; return the tree that has them."""

@@ -68,10 +68,6 @@ class Leaves:
         """How many records they have."""
         return _count(self.mask)
 
-    def count_from(self, offset: int) -> int:
-        """Return how many records they have from an offset on."""
-        return _count(self.mask & _from(self.leaf, offset))
-
     @property
     def root(self) -> int:
         """The XOR of their hashes: the hash of whatever they are the leaves of."""
@@ -106,6 +102,10 @@ class Leaves:
         low = np.searchsorted(self.leaf, start >> BITS)
         high = max(low, np.searchsorted(self.leaf, -(-end >> BITS)))
         return self.taken(np.r_[0:low, high : len(self)]).joined(others)
+
+    def retained(self, start: int) -> Self:
+        """Return those that have a record at ``start`` or above."""
+        return self.taken(np.flatnonzero(self.mask & _from(self.leaf, start)))
 
     def chunks(self) -> Iterator[tuple[int, Self]]:
         """Yield the number and the leaves of each chunk."""
