@@ -65,6 +65,13 @@ def whole(client: Any, name: str, broker: int, end: int) -> Fetched:
     return found
 
 
+def placed(client: Any, name: str) -> dict[str, Any]:
+    """Return where the topic's one partition is, once the broker that is asked has learned of it."""
+    (state,) = until(lambda: client.describe_topics([name])[0]["partitions"], 60, f"topic {name} is described")
+    found: dict[str, Any] = state
+    return found
+
+
 @pytest.mark.parametrize("writer", ["librdkafka", "java"])
 def test_each_codec_is_read_as_it_was_written(lab: Lab, client: Any, writer: str) -> None:
     records = [(None if n % 3 else b"key-%d" % n, None if n % 7 == 6 else b"value %d " % n * 300) for n in range(200)]
@@ -72,8 +79,7 @@ def test_each_codec_is_read_as_it_was_written(lab: Lab, client: Any, writer: str
         java = writer == "java"  # the broker compresses again
         name = topic(lab, compression_type="uncompressed" if codec == "none" else codec) if java else topic(lab)
         produce(lab, name, records, **{} if java else {"compression.type": codec})
-        leader = client.describe_topics([name])[0]["partitions"][0]["leader_id"]
-        found = everything(whole(client, name, leader, 200))
+        found = everything(whole(client, name, placed(client, name)["leader_id"], 200))
         assert {batch.codec for batch, _ in found} == {codec}
         assert [
             (one.offset, one.timestamp_ms, one.key, one.value, one.headers) for _, many in found for one in many
@@ -85,7 +91,7 @@ def test_each_codec_is_read_as_it_was_written(lab: Lab, client: Any, writer: str
 def test_each_replica_answers_for_its_own_log(lab: Lab, client: Any) -> None:
     name = topic(lab, replicas=2)
     produce(lab, name, [(b"k", b"v")] * 10)
-    (state,) = client.describe_topics([name])[0]["partitions"]
+    state = placed(client, name)
     (follower,) = set(state["replica_nodes"]) - {state["leader_id"]}
     (stranger,) = set(lab.brokers) - set(state["replica_nodes"])
     of_leader, of_follower = (whole(client, name, broker, 10) for broker in (state["leader_id"], follower))
@@ -118,7 +124,7 @@ def test_a_transaction_has_its_marker(lab: Lab, client: Any) -> None:
         producer.produce(name, b"v", partition=0)
         producer.flush(60)
         end(60)
-    leader = client.describe_topics([name])[0]["partitions"][0]["leader_id"]
+    leader = placed(client, name)["leader_id"]
     found = [batch for batch, _ in everything(whole(client, name, leader, 4))]
     assert [batch.marker() for batch in found] == [None, "commit", None, "abort"]
     assert {(batch.transactional, batch.producer_id, batch.producer_epoch) for batch in found[:1]} == {
