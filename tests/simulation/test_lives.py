@@ -112,6 +112,15 @@ WENT_WRONG: dict[str, Plan] = {
         retention_s=12000.0,
         strikes=(Strike(at=3500.0, harm="switch-off", lasts=2.4, seed=1962505746),),
     ),
+    "a place that was read, as whole, with another probe in it than the one that was missed there": Plan(
+        seed=1288660401,
+        hours=0.213,
+        grain=5.0,
+        partitions=1,
+        retention_s=2000.0,
+        modes=("idempotent",),
+        strikes=(Strike(at=681.3351360872739, harm="bug-ack-before-write", lasts=2.205170804729705, seed=1274640541),),
+    ),
 }
 """Lives in which the canary, or the world, was wrong once; each by what it was about."""
 LONG = (

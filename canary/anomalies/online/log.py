@@ -64,8 +64,8 @@ class Missing:
     by_end: bool = False
     """Absent because the log's end was below them: read again if it is beyond them when they are to be reported."""
     sampled_ns: int = 0
-    verified_ns: int = 0
-    """When they were last known to stand there, when they were missed; 0: not since they were sent."""
+    verified_ns: int | None = None
+    """When they were last known to stand there as they were missed; 0: not since they were sent; None: just missed."""
     formers: int = 0
     """How many re-reads of them a former leader has answered, in this epoch; one by the present leader settles them."""
 
@@ -368,15 +368,14 @@ class Log:
         if self.cut_epoch is None:
             self.cut_epoch = self.epoch
 
-    def last_verified(self, end: int, *, by_end: bool) -> int:
+    def last_verified(self, end: int) -> int:
         """Return when (ns) all promises below ``end`` were last known to stand there, 0: not since they were sent.
 
-        The scrubber has read what it has passed after its pass began. ``by_end``: of what went with the log's end.
+        The scrubber has read what it has passed after its pass began.
         """
         is_whole, passed = self.scrub_from <= self.start, end <= self.scrub_at and self.scrub_goal
         scrubbed_ns = self.verified_ns if end <= self.scrubbed_end else 0
-        listed_ns = self.whole[0] if by_end and end <= self.whole[1] else 0
-        return max(self.scrub_pass_ns if is_whole and passed else 0, scrubbed_ns, listed_ns)
+        return max(self.scrub_pass_ns if is_whole and passed else 0, scrubbed_ns)
 
     @property
     def epoch_of_cut(self) -> int | None:

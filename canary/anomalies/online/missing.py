@@ -28,10 +28,15 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
 
 
 def seek(log: Log, missing: Missing) -> None:
-    """Add to what is missing, and note when it was last known not to be."""
-    last_ns = log.last_verified(missing.offset + missing.count, by_end=missing.by_end)
-    if missing.by_end or not missing.verified_ns:
-        missing.verified_ns = max(missing.verified_ns, last_ns)
+    """Add to what is missing, and note when it was last known not to be: of what is missed first, or is cut off.
+
+    What has read its place since it was missed has not read it.
+    """
+    end = missing.offset + missing.count
+    if missing.verified_ns is None:
+        missing.verified_ns = log.last_verified(end)
+    if missing.by_end and end <= log.whole[1]:
+        missing.verified_ns = max(missing.verified_ns, log.whole[0])
     log.missing.append(missing)
     sets = (log.sought, log.absent) if missing.state == "absent" else (log.sought,)
     for by_stream in sets:

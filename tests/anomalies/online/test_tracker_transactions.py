@@ -359,6 +359,18 @@ def test_an_aborted_write_that_was_acknowledged_without_an_offset_is_not_promise
     assert bench.found() == []
 
 
+def test_a_commit_that_was_read_before_the_canary_was_killed_promises_all_that_it_acknowledged() -> None:
+    """Its outcome was never told: that one write of it was read shows that the other must be there."""
+    bench = Transactions()
+    bench.write_within(1, 0, 1)
+    bench.ask(1)
+    bench.read(RC, 0, 1)
+    bench.restart()
+    del bench.log[1]
+    bench.settle()
+    assert bench.found("lost-write") == [("lost-write", 1, 1)]
+
+
 def test_a_commit_promises_what_was_acknowledged_and_nothing_else() -> None:
     bench = Transactions()
     bench.write_within(1, 0, None, 1)

@@ -120,7 +120,7 @@ def _stood_ns(topic: Topic, log: Log, loss: Loss) -> int:
     """
     cut = log.conflicted or log.low_end is not None or log.cut is not None
     who = topic.streams[loss.tag].identity(loss.sequence)
-    return max(topic.sent_ns(who, log.partition, None if cut else loss.offset) or 0, loss.missing.verified_ns)
+    return max(topic.sent_ns(who, log.partition, None if cut else loss.offset) or 0, loss.missing.verified_ns or 0)
 
 
 def _sent(topic: Topic, losses: list[Loss]) -> list[int] | None:

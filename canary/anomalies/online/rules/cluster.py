@@ -8,7 +8,7 @@ from canary.anomalies.online import generations
 from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.meters import count
 from canary.anomalies.online.missing import PASSED
-from canary.anomalies.online.rules import memory, relays, retention, wrong_cluster
+from canary.anomalies.online.rules import memory, retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.held import make_certain, passed_over
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Producer, Topic
@@ -53,10 +53,8 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
             _end_stream(scope, topic, stream)
             _forget_readers(stream.unseen)
             _forget_readers(stream.early)
-    for transaction in state.transactions.values():
-        if transaction.outcome == "open":
-            transaction.outcome = "indeterminate"
-            relays.doubtful(scope, transaction)
+    for which in [which for which, one in state.transactions.items() if one.outcome == "open"]:
+        transactions.outcome_unknown(scope, which)
 
 
 def _forget_readers(by_name: dict[str, Any]) -> None:

@@ -159,7 +159,11 @@ def aborted_read(scope: Scope, probes: Probes, consumer: str, *, late: bool = Fa
 def indeterminate(scope: Scope, fact: f.TransactionIndeterminate) -> None:
     """The outcome is unknown; an earlier read of one of its writes proves the commit."""
     liveness.write_failed(scope, fact.error, f"producer-{scope.mode(fact.producer_id)}")
-    key = (fact.producer_id, fact.generation, fact.transaction_id)
+    outcome_unknown(scope, (fact.producer_id, fact.generation, fact.transaction_id))
+
+
+def outcome_unknown(scope: Scope, key: tuple[int, int, int]) -> None:
+    """Nobody will learn the outcome, unless a read_committed consumer was given, or is given, one of its writes."""
     transaction = scope.state.transactions.get(key)
     if transaction is None:
         return
