@@ -4,16 +4,18 @@ The answer rests on everything that was ever found in a cluster. For example, a 
 is never again said to have "kept every write", whether the violation was resolved as lost or as planned; only a false
 alarm is no loss.
 
-A new condition is one entry of RULES: a function of the cluster's view and of its violations that returns words, or
-None if the condition does not hold.
+A new condition is one entry of RULES: a function of the cluster's view and of its violations that yields words, of each
+subject for which the condition holds.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from api.judgement import verified
+from api.judgement.verified import moment, plain_duration
 from api.knowledge.views import ClusterView
 from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
@@ -42,12 +44,14 @@ class Judgement:
         sentence: For people.
         losses: Sentences that name every confirmed loss, resolved ones too; "" if there was none.
         kept: No checked promise was ever found broken, and a runner judges now.
+        details: What clients reported, in their words, of what has no answer now.
     """
 
     level: Level
     sentence: str
     losses: str = ""
     kept: bool = False
+    details: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -63,33 +67,50 @@ STORE_LOCKED: Final = "The canary's store takes no writes"
 def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     """Judge one cluster."""
     rows = [row for row in knowledge.groups if row.cluster == cluster.name]
-    hold = [(level, words) for level, rule in RULES if (words := rule(cluster, rows)) is not None]
-    level: Level = max((level for level, _ in hold), key=ORDER.index, default="safe")
-    first = dict(reversed(hold))
+    hold: dict[Level, list[str]] = {level: [] for level in ORDER}
+    for of, rule in RULES:
+        hold[of] += rule(cluster, rows)
+    level: Level = max((one for one in ORDER if hold[one]), key=ORDER.index, default="safe")
     account = _account(row for row in rows if _is_loss(row) and not _alarms(row))
     named = f"{cluster.name} {account}." if account else ""
-    if level == "broken":
-        sentence = " ".join(filter(None, (first["broken"], first.get("unknown"), named)))
-    elif level == "unknown":
-        sentence = " ".join(filter(None, (first["unknown"], named)))
-    else:
+    worries = "; ".join(_most(hold["watch"], "worries"))
+    if level in {"safe", "watch"}:
         over = all(row.state == "resolved" for row in rows if _is_loss(row))
-        sentence = _comfort(cluster.name, account, first.get("watch"), over=over)
+        sentence = _comfort(cluster, account, worries, over=over)
+    else:
+        kept = verified.kept_until(cluster) if level == "unknown" else ""
+        beside = f"Besides, {worries}." if worries else ""
+        words = (*hold["broken"][:1], *_most(hold["unknown"], "such sentences"), kept, beside, named)
+        sentence = " ".join(filter(None, words))
     broken = any(_is_loss(row) or row.severity == "critical" for row in rows)
     return Judgement(
         level,
         sentence,
         losses=named if level == "unknown" else sentence if any(map(_is_loss, rows)) else "",
-        kept=level in {"safe", "watch"} and not broken,
+        kept=level in {"safe", "watch"} and not broken and not verified.beside(cluster),
+        details=tuple(dict.fromkeys([*(f"{one.question}: {one.error}" for one in cluster.unanswered), *_raw(cluster)])),
     )
 
 
-def _comfort(name: str, account: str, worry: str | None, *, over: bool) -> str:
+def _raw(cluster: ClusterView) -> list[str]:
+    return [cluster.waiting_for] if cluster.waiting_for else []
+
+
+def _most(sentences: Sequence[str], what: str) -> list[str]:
+    """Return the first few, and of how many."""
+    more = len(sentences) - NAMED
+    return [*sentences[:NAMED], *([f"and {more} more {what}"] if more > 0 else [])]
+
+
+def _comfort(cluster: ClusterView, account: str, worries: str, *, over: bool) -> str:
     """Return the sentence for a cluster without an open critical violation; ``over``: every loss is resolved."""
+    name, beside = cluster.name, verified.beside(cluster)
     if account:
-        since = "; nothing since" if over else ""
-        return f"{name} {account}{since}{f'; {worry}' if worry else ''}."
-    return f"{name} has lost nothing, but {worry}." if worry else f"{name} has kept every write that it acknowledged."
+        since = "; nothing since" if over and not beside else ""
+        return f"{name} {account}{since}{beside}{f'; {worries}' if worries else ''}."
+    if worries:
+        return f"{name} has lost nothing{' that was read' if beside else ''}, but {worries}{beside}."
+    return f"{name} has kept every write that {'was read back' if beside else 'it acknowledged'}{beside}."
 
 
 def _is_loss(row: ViolationGroup) -> bool:
@@ -129,22 +150,23 @@ def _writes(number: int) -> str:
     return "1 acknowledged write" if number == 1 else f"{number:,} acknowledged writes"
 
 
-Rule = Callable[["ClusterView", Sequence["ViolationGroup"]], str | None]
-"""Returns words about a cluster from its view and its violations; None: the condition does not hold."""
+Rule = Callable[["ClusterView", Sequence["ViolationGroup"]], Iterable[str]]
+"""Returns words about a cluster from its view and its violations, one for each subject of which it holds."""
 
 
-def _loses(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
+def _loses(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
     lost = [row for row in rows if _alarms(row) and row.kind == WRITES_LOST]
-    words = f"{cluster.name} has lost {_writes(sum(row.records for row in lost))}"
-    return f"{words}{_on_it(lost)}." if lost else None
+    if lost:
+        yield f"{cluster.name} has lost {_writes(sum(row.records for row in lost))}{_on_it(lost)}."
 
 
-def _breaks(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
+def _breaks(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
     broken = [row for row in rows if _alarms(row)]
     number = sum(row.records for row in broken)
     kinds = ", ".join(sorted({CATALOGUE[row.kind].title if row.kind in CATALOGUE else row.kind for row in broken}))
     violations = "1 critical violation" if number == 1 else f"{number:,} critical violations"
-    return f"{cluster.name} has {violations} not resolved: {kinds}{_on_it(broken)}." if broken else None
+    if broken:
+        yield f"{cluster.name} has {violations} not resolved: {kinds}{_on_it(broken)}."
 
 
 def _on_it(rows: Sequence[ViolationGroup]) -> str:
@@ -158,6 +180,11 @@ def _on_it(rows: Sequence[ViolationGroup]) -> str:
 def silence(cluster: ClusterView) -> str | None:
     """Return a sentence on why a cluster or a share of its partitions is not judged; None while all are judged."""
     return None if cluster.judges else _unheard(cluster) or _unjudged(cluster)
+
+
+def _silence(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    if (words := silence(cluster)) is not None:
+        yield words
 
 
 def _unheard(cluster: ClusterView) -> str | None:
@@ -191,84 +218,110 @@ def _unjudged(cluster: ClusterView) -> str:
     return f"The canary of {name} has not judged anything for {plain_duration(cluster.age_s or 0)}."
 
 
-def waits(cluster: ClusterView) -> str | None:
-    """Return a sentence on what keeps a runner from judging now; None: nothing does."""
-    return f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}." if cluster.waiting_for else None
+def waits(cluster: ClusterView) -> Iterator[str]:
+    """Yield what keeps a runner from judging now."""
+    yield from verified.unanswered(cluster)
+    if cluster.waiting_for and not cluster.unanswered:
+        yield f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}."
 
 
-def _blinded(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
+def _blinded(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
     for row in rows:
         if row.kind in BLINDNESS and row.state != "resolved":
             if row.kind == FORGOTTEN:
-                until = datetime.fromtimestamp(row.last_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-                return f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {until}."
-            title = CATALOGUE[row.kind].title
-            return f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
-    return None
+                until = moment(row.last_ns)
+                yield f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {until}."
+            else:
+                title = CATALOGUE[row.kind].title
+                yield f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
 
 
-def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     if not cluster.total("canary_probes_acked_total"):
-        return f"{cluster.name} has not acknowledged a probe yet."
-    return None if cluster.total("canary_probes_seen_total") else f"No probe of {cluster.name} has been read back yet."
+        yield f"{cluster.name} has not acknowledged a probe yet."
+    elif not cluster.total("canary_probes_seen_total"):
+        yield f"No probe of {cluster.name} has been read back yet."
 
 
-def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _unbegun(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    """Yield the modes of which nothing is known yet, while other modes are verified."""
+    begun = any(one.acknowledged_ns for one in cluster.proofs)
+    for one in cluster.proofs if begun else ():
+        if not one.acknowledged_ns and one.silent is None:
+            yield f"no write of the mode {one.mode} to {one.topic} is acknowledged yet"
+
+
+def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     number = sum(waited_s > UNWRITABLE_AFTER_S for waited_s in cluster.values("canary_unacknowledged_seconds"))
-    return _counted(number, "1 partition takes no writes", "partitions take no writes")
+    yield from _counted(number, "1 partition takes no writes", "partitions take no writes")
 
 
-def _slow(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _slow(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     if not cluster.slow:
-        return None
+        return
     most = max(cluster.slow, key=lambda one: one.within_s)
     many = f"brokers {', '.join(one.broker for one in cluster.slow)} are"
     who = many if len(cluster.slow) > 1 else f"broker {most.broker} is"
     others = f"those to other brokers within {most.others_s:g} s"
-    return f"{who} slow: nine requests in ten are answered within {most.within_s:g} s, {others}"
+    yield f"{who} slow: nine requests in ten are answered within {most.within_s:g} s, {others}"
 
 
-def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> str | None:
-    warnings = sum(row.records for row in rows if row.severity == "warning" and row.state == "open")
-    return _counted(warnings, "1 warning is open", "warnings are open")
+def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    open_ones = (row for row in rows if row.severity == "warning" and row.state == "open")
+    warnings = sum(row.records for row in open_ones if row.kind not in BLINDNESS)
+    yield from _counted(warnings, "1 warning is open", "warnings are open")
 
 
-def _troubled(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
-    return f"its canary does not work in full: {'; '.join(cluster.troubles)}" if cluster.troubles else None
+def _troubled(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    known = silence(cluster) or ""
+    if others := [one for one in cluster.troubles if one not in known]:
+        yield f"its canary does not work in full: {'; '.join(others)}"
 
 
-def _unstored(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
-    return f"the store takes no writes of the API ({cluster.writes.why})" if cluster.writes.takes is False else None
+def _unstored(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    if cluster.writes.takes is False:
+        yield f"the store takes no writes of the API ({cluster.writes.why})"
 
 
-def _leaderless(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _leaderless(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     number = sum(row.leader in {None, -1} for row in cluster.partitions)
-    return _counted(number, "1 partition has no leader", "partitions have no leader")
+    yield from _counted(number, "1 partition has no leader", "partitions have no leader")
 
 
-def _late(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _late(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     oldest = max(cluster.values("canary_unseen_oldest_seconds"), default=0)
-    return f"an acknowledged probe has waited {plain_duration(oldest)} to be read" if oldest > LATE_AFTER_S else None
+    if oldest > LATE_AFTER_S:
+        yield f"an acknowledged probe has waited {plain_duration(oldest)} to be read"
 
 
-def _short(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> str | None:
+def _short(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     under = cluster.total("canary_partition_under_min_isr")
-    return _counted(under, "1 partition is short of replicas", "partitions are short of replicas")
+    yield from _counted(under, "1 partition is short of replicas", "partitions are short of replicas")
 
 
-def _counted(number: int, one: str, many: str) -> str | None:
-    return None if not number else one if number == 1 else f"{number:,} {many}"
+def _counted(number: int, one: str, many: str) -> Iterator[str]:
+    if number:
+        yield one if number == 1 else f"{number:,} {many}"
+
+
+def _of_view(words: Callable[[ClusterView], Iterable[str]]) -> Rule:
+    return lambda cluster, _rows: words(cluster)
 
 
 RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("broken", _loses),
     ("broken", _breaks),
-    ("unknown", lambda cluster, _rows: silence(cluster)),
-    ("unknown", lambda cluster, _rows: waits(cluster)),
+    ("unknown", _silence),
+    ("unknown", _of_view(waits)),
+    ("unknown", _of_view(verified.gone)),
     ("unknown", _blinded),
     ("unknown", _unproven),
+    ("unknown", _of_view(verified.silent)),
+    ("unknown", _of_view(verified.unread)),
+    ("unknown", _of_view(verified.unverified)),
     ("watch", _troubled),
     ("watch", _unstored),
+    ("watch", _unbegun),
     ("watch", _unwritable),
     ("watch", _slow),
     ("watch", _warns),
@@ -276,8 +329,8 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("watch", _late),
     ("watch", _short),
 )
-"""The conditions under which the answer is not yes. Of each level the first one that holds makes the sentence: "broken"
-and "unknown" as a whole sentence, "watch" as what follows "but"."""
+"""The conditions under which the answer is not yes. Of "broken" the first one that holds makes the sentence; of what is
+unknown each subject is named, as a whole sentence; of "watch" each is a part of one."""
 
 
 def overall(judgements: Sequence[Judgement]) -> Judgement:
@@ -293,21 +346,9 @@ def overall(judgements: Sequence[Judgement]) -> Judgement:
     worst = [one for one in judgements if one.level == level and (level != "safe" or one.losses)]
     others = [one.losses for one in judgements if one not in worst and one.losses]
     sentence = " ".join((*_some([one.sentence for one in worst]), *_some(others)))
-    return Judgement(level, sentence, " ".join(losses), kept)
+    return Judgement(level, sentence, " ".join(losses), kept, tuple(one for each in judgements for one in each.details))
 
 
 def _some(sentences: Sequence[str]) -> list[str]:
     more = len(sentences) - NAMED
     return [*sentences[:NAMED], *([f"The same is true of {more} more."] if more > 0 else [])]
-
-
-def plain_duration(seconds: float) -> str:
-    """Return a duration for people: "14 s", "3 min", "2 h 5 min", "3 d 4 h"."""
-    whole = int(seconds)
-    if whole < 90:
-        return f"{whole} s"
-    if whole < 5400:
-        return f"{whole // 60} min"
-    if whole < 172800:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -20,7 +20,8 @@ from canary.extras import remedy
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
 from canary.metrics.objectives import Objective
-from canary.metrics.published import PartitionView, Published, TopicView, loads
+from canary.metrics.proofs import Proof
+from canary.metrics.published import PartitionView, Published, TopicView, Unanswered, loads
 from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.watched.mirrors import MirrorsSeen
 from storage.store.values import View
@@ -99,6 +100,12 @@ class ClusterView:
     """Whether a scheduler, which needs Spark, leads or has led the cluster."""
     objectives: tuple[Objective, ...] = ()
     """What the settings ask of the cluster, as the newest view has it."""
+    now_ns: int = 0
+    """The time of the runner that judged last, by its own clock."""
+    unanswered: list[Unanswered] = field(default_factory=list)
+    """The questions of live runners to the cluster that have no answer now."""
+    last_proofs: list[Proof] = field(default_factory=list)
+    """What live runners know of the writes of each mode to each topic; without any, what the last one knew."""
     suspects: int = 0
     audited: list[tuple[str, str, int]] = field(default_factory=list)
     """(check, severity, findings) of the last audit."""
@@ -165,6 +172,11 @@ class ClusterView:
     def waiting_for(self) -> str | None:
         """What keeps a live runner from probing, None if nothing does."""
         return next((runner.waiting_for for runner in self.runners if runner.fresh and runner.waiting_for), None)
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """What live runners know of the writes of each mode to each topic."""
+        return self.last_proofs if any(runner.fresh for runner in self.runners) else []
 
     def values(self, name: str) -> list[float]:
         """Return the values of all series of a metric."""
@@ -265,14 +277,9 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
             members[one.labels] = one if old is None else folded(old, one, metric.runners)
     if not view.runners:
         view.night_s, view.night_asked, view.objectives = shown.night_s, shown.night_asked, shown.objectives
+        view.now_ns = shown.now_ns
     view.runners.append(runner)
-    if not view.audited and shown.audit is not None:
-        found = Counter((one.check, one.severity) for one in shown.audit.findings)
-        view.audited = [(check, severity, count) for (check, severity), count in sorted(found.items())]
-    if runner.fresh:
-        view.groups = view.groups or shown.groups
-        view.transactions = view.transactions or shown.transactions
-        view.mirrors = view.mirrors or shown.mirrors
+    _take_present(view, shown, runner)
     if not runner.fresh and view.partitions:
         return
     view.suspects += shown.suspects
@@ -281,6 +288,20 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
     view.partitions.sort(key=lambda one: (one.topic, one.partition))
     named = {one.topic for one in view.topics}
     view.topics += [one for one in shown.topics if one.topic not in named]
+
+
+def _take_present(view: ClusterView, shown: Published, runner: RunnerState) -> None:
+    """Take what counts while a runner lives, and what the last one knew."""
+    if not view.audited and shown.audit is not None:
+        found = Counter((one.check, one.severity) for one in shown.audit.findings)
+        view.audited = [(check, severity, count) for (check, severity), count in sorted(found.items())]
+    if runner.fresh or len(view.runners) == 1:
+        view.last_proofs += shown.proofs
+    if runner.fresh:
+        view.unanswered += shown.unanswered
+        view.groups = view.groups or shown.groups
+        view.transactions = view.transactions or shown.transactions
+        view.mirrors = view.mirrors or shown.mirrors
 
 
 def _share_brokers(view: ClusterView, shared: Iterable[Published]) -> None:

@@ -12,7 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.judgement.safety import STORE_AWAY, plain_duration
+from api.judgement.safety import STORE_AWAY
+from api.judgement.verified import plain_duration
 from api.pages.sparklines import lines
 from api.principal import SIGNED_IN
 from api.shapes import clock, moment

@@ -13,6 +13,7 @@ from api.problems import ProblemError, documented
 from api.shapes import Listing, Moment, Shape, moment_or_none
 from api.state import Knowledge, Shared
 from canary.anomalies.catalogue import CATALOGUE
+from canary.metrics.proofs import Proof, Shortfall
 from canary.metrics.published import PartitionView, TopicView
 from storage.store.repositories.retention import StillProbedError
 
@@ -39,6 +40,30 @@ class ClusterOut(Shape):
     since: Moment | None
     topics: list[TopicView]
     runners: list[RunnerOut]
+
+
+class ShortfallOut(Shape):
+    """Partitions of which something is not known: the first few, of how many, and since when at the longest."""
+
+    partitions: list[int]
+    of: int
+    since: Moment = Field(validation_alias="since_ns")
+
+
+class ModeOut(Shape):
+    """What is known of the writes of one mode to one topic, as one runner knows it."""
+
+    mode: str
+    topic: str
+    partitions: int = Field(description="Into how many partitions of the topic the runner writes in this mode.")
+    acknowledged_until: Moment | None = Field(description="When a write was acknowledged last; null: never.")
+    verified_until: Moment | None = Field(
+        description="All that was acknowledged until then was read back, or is counted in `unverified`; null: nothing "
+        "is known."
+    )
+    unverified: int = Field(description="Writes that expired, or went with their topic, before they were read.")
+    silent: ShortfallOut | None = Field(description="Where no write was acknowledged for too long; null: nowhere.")
+    late: ShortfallOut | None = Field(description="Where what was acknowledged was not read for too long.")
 
 
 class ForgottenOut(Shape):
@@ -71,6 +96,8 @@ class Summary(Shape):
                     "cluster": "prod-eu",
                     "healthy": True,
                     "sentence": "prod-eu has kept every write that it acknowledged.",
+                    "details": [],
+                    "modes": [],
                     "since": "2026-01-01T00:00:00.000Z",
                     "probes": {"sent": 3000, "acked": 3000, "failed": 0, "indeterminate": 0, "seen": 6000, "unseen": 0},
                     "violations": {"lost-write": 0},
@@ -84,6 +111,8 @@ class Summary(Shape):
     cluster: str
     healthy: bool
     sentence: str
+    details: list[str] = Field(description="What clients reported, in their words, of what has no answer now.")
+    modes: list[ModeOut]
     since: Moment | None
     probes: ProbeCounts
     violations: dict[str, int] = Field(
@@ -210,12 +239,31 @@ def summarise(view: ClusterView, knowledge: Knowledge) -> Summary:
         cluster=view.name,
         healthy=judgement.healthy,
         sentence=judgement.sentence,
+        details=list(judgement.details),
+        modes=list(map(_mode, view.proofs)),
         since=moment_or_none(view.since_ns),
         probes=_probe_counts(view),
         violations=found,
         loss_rate_upper_95=durability(view, knowledge.groups).upper_95,
         no_nights=view.no_nights,
     )
+
+
+def _mode(one: Proof) -> ModeOut:
+    return ModeOut(
+        mode=one.mode,
+        topic=one.topic,
+        partitions=one.partitions,
+        acknowledged_until=moment_or_none(one.acknowledged_ns or None),
+        verified_until=moment_or_none(one.verified_ns or None),
+        unverified=one.unverified,
+        silent=_shortfall(one.silent),
+        late=_shortfall(one.late),
+    )
+
+
+def _shortfall(where: Shortfall | None) -> ShortfallOut | None:
+    return None if where is None else ShortfallOut.model_validate(where)
 
 
 def _probe_counts(view: ClusterView) -> ProbeCounts:

@@ -6,6 +6,7 @@ from typing import Any
 from canary.anomalies.online.meters import LATENCY_BUCKETS
 from canary.metrics.metric import Metric
 from canary.metrics.mirror_metrics import MIRROR_METRICS
+from canary.metrics.proof_metrics import PROOF_METRICS
 from canary.metrics.quorum_metrics import QUORUM_METRICS
 
 _CLUSTER = ("cluster",)
@@ -86,6 +87,7 @@ METRICS: dict[str, Metric] = {
             _PARTITION,
             partitions="min",
         ),
+        *PROOF_METRICS,
         _histogram("canary_produce_latency_seconds", "Time from produce() to the acknowledgement.", _MODE),
         _histogram(
             "canary_end_to_end_latency_seconds", "Time from produce() to the first delivery to the consumer.", _CONSUMER

@@ -8,13 +8,14 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from canary.anomalies.online.gauges import stalled, suspects, unseen
+from canary.anomalies.online.gauges import Waiting, stalled, suspects, unseen, waiting
 from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.losses.scrub import ratio
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
 from canary.anomalies.online.state import State, Topic
 from canary.metrics.metric import Column, Measurement
-from canary.metrics.published import Published, Rows, TopicView
+from canary.metrics.proofs import Proof, proofs
+from canary.metrics.published import Published, Rows, TopicView, Unanswered
 
 NO_LEADER = "none"
 """The label ``leader`` of a partition without a known leader."""
@@ -54,11 +55,13 @@ def measured(state: State) -> Published:
         dict.fromkeys([*((topic.name, log.partition) for topic, log in logs), *state.meters, *_probed(state)])
     )
     meters = [state.meters.get(place, _NOTHING) for place in places]
-    partitions = Rows(_partitions(logs, meters), _consumers(state, logs, meters))
+    unread = list(waiting(state))
+    partitions = Rows(_partitions(logs, meters), _consumers(state, logs, meters, unread))
     columns = chain(
         _counters(state, places, meters), _gauges(state, logs, partitions.columns), _readers(partitions.consumers)
     )
-    suspicions = suspects(state)
+    suspicions, proven = suspects(state), proofs(state, unread)
+    unanswered = tuple(Unanswered(what, since_ns, words) for what, (since_ns, _, words) in state.unanswered.items())
     return Published(
         cluster_id=state.cluster_id,
         since_ns=state.since_ns,
@@ -68,15 +71,25 @@ def measured(state: State) -> Published:
         topics=tuple(map(_topic, state.topics.values())),
         partitions=partitions,
         stopped=state.stopped,
-        waiting_for=state.stopped or state.watch_error,
+        waiting_for=state.stopped or next((f"{one.question}: {one.error}" for one in unanswered), None),
+        unanswered=unanswered,
+        proofs=proven,
         suspects=sum(suspicions.values()),
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),
         measurements=(
             *_of_cluster(state, partitions.columns["leader"]),
             *(Measurement("canary_suspects", (kind,), count) for kind, count in suspicions.items()),
+            *_proven(proven),
         ),
     )
+
+
+def _proven(found: Iterable[Proof]) -> Iterator[Measurement]:
+    for one in found:
+        labels = one.topic, one.mode
+        yield Measurement("canary_mode_silent", labels, one.silent.of if one.silent else 0)
+        yield Measurement("canary_mode_verified_until_timestamp_seconds", labels, one.verified_ns / 1e9)
 
 
 def _topic(topic: Topic) -> TopicView:
@@ -119,14 +132,14 @@ def _partitions(logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]) -> 
 
 
 def _consumers(
-    state: State, logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]
+    state: State, logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters], unread: Iterable[Waiting]
 ) -> dict[str, dict[str, Sequence[Any]]]:
     """Return, by consumer, the columns of how far it is in each log; None in those that it does not read."""
-    waiting = {topic.name: unseen(state, topic) for topic in state.topics.values()}
+    by_place = unseen(state, unread)
     found: dict[str, dict[str, Sequence[Any]]] = {}
     for name in dict.fromkeys(chain(*(log.readers for _, log in logs))):
         readers = [log.readers.get(name) for _, log in logs]
-        late = [waiting[topic.name].get((log.partition, name), (0, 0.0)) for topic, log in logs]
+        late = [by_place.get((topic.name, log.partition, name), (0, 0.0)) for topic, log in logs]
         found[name] = {
             "isolation": [reader and reader.isolation for reader in readers],
             "position": [reader and reader.position for reader in readers],

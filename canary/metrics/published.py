@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from canary.metrics.findings import Audit  # pydantic reads the annotations
 from canary.metrics.metric import Column, Measurement
 from canary.metrics.objectives import Objective  # the same
+from canary.metrics.proofs import Proof  # the same
 from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen  # pydantic reads the annotations
 from canary.metrics.watched.mirrors import MirrorsSeen  # the same
 from canary.metrics.watched.replicas import ReplicasSeen  # the same
@@ -126,13 +127,24 @@ class TopicView:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question to the cluster that has had no answer since then (ns), and the client's words for why."""
+
+    question: str
+    since_ns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """One cluster as one runner knows it. Times are ns since the epoch.
 
     Attributes:
         ordinal: How many facts it is made of.
         stopped: Why the cluster is not judged until the next start; None: it is.
-        waiting_for: What keeps the runner from probing; None: nothing does.
+        waiting_for: What keeps the runner from judging, in the client's words; None: nothing does.
+        unanswered: The questions to the cluster that have no answer now.
+        proofs: What is known of the writes of each mode to each topic; empty before this release.
         suspects: How many suspicions wait for confirmation.
         places: The (topic, partition) that ``columns`` are about.
         columns: The series of partitions, of which there are many.
@@ -158,6 +170,8 @@ class Published:
     partitions: Sequence[PartitionView] = ()
     stopped: str | None = None
     waiting_for: str | None = None
+    unanswered: tuple[Unanswered, ...] = ()
+    proofs: tuple[Proof, ...] = ()
     suspects: int = 0
     places: tuple[tuple[str, int], ...] = ()
     columns: tuple[Column, ...] = ()

@@ -114,6 +114,7 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
     if silent:
         return [f"{name} did not answer within {patience:g} s" for name in silent]
     stopping.wait(seconds)
+    until(lambda runner: not _unproven(runner, "acknowledged"), system.monotonic() + patience)
     for runner in runners:
         runner.silence()
     settled = system.monotonic() + _SETTLE_S
@@ -130,10 +131,22 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
                 runner.read_again(asked[runner.name])
     doubts += [f"{name}: not everything could be read again" for name in unread]
     doubts += [f"{name}: suspicions without an answer" for name in until(lambda one: not _shown(one).suspects, settled)]
-    doubts += [f"{runner.name}: no probe was acknowledged" for runner in runners if not _counts([runner])["acked"]]
+    doubts += [
+        f"{runner.name}: no probe {of} was {what}"
+        for runner in runners
+        for what in ("acknowledged", "read back")
+        for of in _unproven(runner, what)
+    ]
     if stopping.is_set():
         doubts.append("stopped before its end")
     return doubts
+
+
+def _unproven(runner: ClusterRunner, what: str) -> list[str]:
+    """Return of which modes and topics no probe was acknowledged, or none of those that were was read back."""
+    found = _shown(runner).proofs
+    bare = [one for one in found if not (one.acknowledged_ns if what == "acknowledged" else one.verified_ns)]
+    return [f"of the mode {one.mode} to {one.topic}" for one in bare if what == "acknowledged" or one.acknowledged_ns]
 
 
 def _shown(runner: ClusterRunner) -> Published:

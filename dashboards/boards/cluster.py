@@ -19,6 +19,7 @@ UID = "kafka-durability-cluster"
 _READER = "cluster, consumer"
 _OF_COORDINATORS = "canary_transaction_commit_latency_seconds"
 _PARTITION = "cluster, topic, partition"
+_VERIFIED = "canary_mode_verified_until_timestamp_seconds"
 
 
 def dashboard() -> str:
@@ -164,6 +165,13 @@ def _cluster() -> Panels:
             w=8,
         ),
         trend("Brokers without a probe", "canary_brokers_without_probe", HERE, unnoticed),
+        trend("Partitions without an acknowledged probe", "canary_mode_silent", HERE, by="topic, mode", total="max"),
+        lines(
+            "Not verified for",
+            describe(_VERIFIED, "How long ago that was: while a mode writes, a few seconds."),
+            [(f"time() - (min by (topic, mode) ({gauge(_VERIFIED, HERE)}) > 0)", "{{mode}} {{topic}}")],
+            unit="s",
+        ),
     ]
 
 

@@ -24,6 +24,8 @@ def _random_reads(outcome: str) -> str:
 
 _CRITICAL_FINDINGS = gauge("canary_audit_findings", 'severity="critical"')
 
+_BLIND = gauge("canary_violations_open", 'kind="blind"')
+_UNLESS_BLIND = f"unless on (cluster) (max by (cluster) ({_BLIND}) > 0)"
 _NOT_COMPARED = gauge("canary_replicas_unknown_partitions", 'reason!="tiered"')
 
 
@@ -158,6 +160,37 @@ COVERAGE = (
         "then is unknown.",
         now="{{ $value | humanize }} within an hour in {{ $labels.cluster }}.",
         advice=("Give the probe topic a longer retention, or find out why consumers are late.",),
+    ),
+    Rule(
+        name="CanaryModeSilent",
+        notify=UNLOOKED,
+        expression=f"(max by (cluster, topic, mode) ({gauge('canary_mode_silent')}) > 0) {_UNLESS_BLIND}",
+        hold="1m",
+        keep="5m",
+        summary="The mode {{ $labels.mode }} has no acknowledged write in {{ $labels.cluster }}",
+        meaning="The mode has had no acknowledged probe in some partitions for ten times its interval, and for a "
+        "minute: what only this mode finds there goes unnoticed.",
+        now="{{ $value | humanize }} partitions of {{ $labels.topic }} in {{ $labels.cluster }}.",
+        advice=(
+            "GET /api/v1/clusters/{cluster}/summary names the partitions, and since when (`modes`).",
+            "See the runner's log for what the client reports: a coordinator, a right, a leader that is missing.",
+            "A mode that this cluster cannot serve is switched off in the settings (modes).",
+        ),
+    ),
+    Rule(
+        name="CanarySuspicionsStay",
+        notify=UNLOOKED,
+        expression=f"max by (cluster, kind) ({gauge('canary_suspects')}) > 0",
+        hold="5m",
+        keep="5m",
+        summary="Suspicions of {{ $labels.cluster }} are neither confirmed nor refuted",
+        meaning="Records were found missing or wrong, and for five minutes neither a fresh re-read nor the topic's id "
+        "has settled it: whether they are lost is unknown.",
+        now="{{ $value | humanize }} records suspected as {{ $labels.kind }} in {{ $labels.cluster }}.",
+        advice=(
+            "GET /api/v1/clusters/{cluster}/summary says which questions have no answer (`details`).",
+            "See whether the leader of the partition answers fetches, and the controller describes topics.",
+        ),
     ),
     Rule(
         name="CanaryBrokersWithoutProbe",

@@ -47,7 +47,12 @@ RECONCILIATION: Final = Runbook(
 )
 UNREAD: Final = Runbook(
     title="Retained records are read too late, or not at all",
-    alerts=("CanaryScrubberBehind", "CanaryUnverifiedExpiry", "CanaryRandomReadsUnanswered"),
+    alerts=(
+        "CanaryScrubberBehind",
+        "CanaryUnverifiedExpiry",
+        "CanaryRandomReadsUnanswered",
+        "CanarySuspicionsStay",
+    ),
     means=(
         Step("What vanishes after it was read once is found by reading again; what expires unread is never known."),
     ),
@@ -86,6 +91,33 @@ SPREAD: Final = Runbook(
         ),
     ),
     tell=(Step("Whoever adds and drains brokers: that the probe topics belong to the list."),),
+)
+SILENT_MODE: Final = Runbook(
+    title="A mode proves nothing",
+    alerts=("CanaryModeSilent",),
+    means=(
+        Step("Each mode finds what no other does (docs/modes.md); without an acknowledged write it finds nothing."),
+    ),
+    real=(shared.FIRES, Step("See which partitions, and since when (`modes`).", run.SUMMARY)),
+    stop=(
+        Step(
+            "Read what the client reports in the runner's log: no coordinator, a right that is missing, no leader.",
+            run.TRANSACTIONS,
+            run.UNAVAILABLE,
+        ),
+    ),
+    extent=(
+        Step(
+            "See whether applications that do the same (transactions, groups) are refused, too.",
+            run.GROUPS,
+            run.HANGING,
+        ),
+    ),
+    recover=(
+        Step("Mend the cause; the mode goes on by itself, and one round of all modes shows it.", run.SMOKE),
+        Step("A mode that this cluster cannot serve is switched off in the canary's settings.", run.CONFIG_CHECK),
+    ),
+    tell=(Step("Those who rely on that guarantee: since when it is not watched."),),
 )
 AUDIT: Final = Runbook(
     title="The cluster is configured to lose data",

@@ -49,7 +49,8 @@ def ready(client: Client) -> str:
 @pytest.mark.parametrize("judged_s", [0, 3600])
 def test_a_ledger_that_cannot_be_written_is_named(client: Client, store: Store, judged_s: float) -> None:
     shown(store, judged_s=judged_s, troubles=[[LEDGER, True], [AUDITOR, False]], more=FAILING)
-    assert sentence(client) == f"The canary of prod judges nothing: {LEDGER}."
+    aside = f"Besides, its canary does not work in full: {AUDITOR}."
+    assert sentence(client) == f"The canary of prod judges nothing: {LEDGER}. {aside}"
     assert "Unknown." in client.get("/", refresh="off").text
     assert ready(client).startswith(f"The canary of prod judges nothing: {LEDGER}.")
     text = client.get("/metrics").text
@@ -79,9 +80,9 @@ def test_what_a_process_said_before_its_end_is_no_news(client: Client, store: St
 
 def test_a_part_without_which_nothing_goes_unnoticed_is_a_worry(client: Client, store: Store) -> None:
     unwritable = ["canary_unacknowledged_seconds", ["durability-canary", "0", "1"], 60]
-    for more in ([], [unwritable]):  # what it saw of the cluster may come of its own trouble, which is said first
+    for more, aside in ([], ""), ([unwritable], "; 1 partition takes no writes"):
         shown(store, troubles=[[AUDITOR, False]], more=more)
-        assert sentence(client) == f"prod has lost nothing, but its canary does not work in full: {AUDITOR}."
+        assert sentence(client) == f"prod has lost nothing, but its canary does not work in full: {AUDITOR}{aside}."
     assert ready(client) == ""
 
 

@@ -1,7 +1,10 @@
 """Numbers that are computed from the state when they are asked for: suspicions, unread probes, stalled consumers."""
 
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
 from canary.anomalies.online.log import Log, Reader
-from canary.anomalies.online.state import State, Topic
+from canary.anomalies.online.state import State
 from canary.anomalies.online.stream import sent_time
 
 STALLED_NS = 10 * 10**9
@@ -27,19 +30,34 @@ def stalled(state: State, log: Log, reader: Reader) -> bool:
     return goal is not None and reader.position < goal and state.now_ns - reader.moved_at_ns > STALLED_NS
 
 
-def unseen(state: State, topic: Topic) -> dict[tuple[int, str], tuple[int, float]]:
-    """Return, by partition and consumer, how many promised probes wait for it, and the age of the oldest in seconds.
+class Waiting(NamedTuple):
+    """How many promises of a mode in a partition a consumer has not been given, the oldest sent at ``oldest_ns``."""
 
-    A consumer that has been given all of them is not in it.
-    """
-    found: dict[tuple[int, str], tuple[int, int]] = {}
-    for stream in topic.streams:
-        for consumer, waiting in stream.unseen.items():
-            first = waiting.first()
-            if first is None:
-                continue
-            at_ns = sent_time(stream, first)
-            count, oldest_ns = found.get((stream.partition, consumer), (0, state.now_ns))
-            oldest_ns = oldest_ns if at_ns is None else min(oldest_ns, at_ns)
-            found[stream.partition, consumer] = count + waiting.total, oldest_ns
-    return {place: (count, (state.now_ns - oldest_ns) / 1e9) for place, (count, oldest_ns) in found.items()}
+    topic: str
+    partition: int
+    mode: str
+    consumer: str
+    number: int
+    oldest_ns: int
+
+
+def waiting(state: State) -> Iterator[Waiting]:
+    """Yield what waits for consumers, by stream; a consumer that has been given all of one is not in it."""
+    for topic in state.topics.values():
+        for stream in topic.streams:
+            for consumer, unread in stream.unseen.items():
+                first = unread.first()
+                if first is not None:
+                    at_ns = sent_time(stream, first)
+                    oldest_ns = state.now_ns if at_ns is None else min(at_ns, state.now_ns)
+                    yield Waiting(topic.name, stream.partition, stream.mode, consumer, unread.total, oldest_ns)
+
+
+def unseen(state: State, found: Iterable[Waiting]) -> dict[tuple[str, int, str], tuple[int, float]]:
+    """Return, by topic, partition and consumer, how many promises wait, and the age of the oldest in seconds."""
+    sums: dict[tuple[str, int, str], tuple[int, float]] = {}
+    for one in found:
+        place = one.topic, one.partition, one.consumer
+        count, oldest_s = sums.get(place, (0, 0.0))
+        sums[place] = count + one.number, max(oldest_s, (state.now_ns - one.oldest_ns) / 1e9)
+    return sums

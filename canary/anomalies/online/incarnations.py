@@ -20,6 +20,8 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
         name: {p: [log.replicated_end, log.known_end] for p, log in topic.logs.items()}
         for name, topic in state.topics.items()
     }
+    state.unanswered = {what: one for what, one in state.unanswered.items() if one[1] > state.round_ordinal}
+    state.round_ordinal = state.ordinal
     state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends, wrong_cluster.positions(scope))
     while len(state.asks) > _ASKS_KEPT:
         del state.asks[min(state.asks)]
@@ -27,8 +29,11 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
 
 
 def watch_failed(scope: Scope, fact: f.WatchFailed) -> None:
-    """A part of a round got no answer: nothing is judged by it."""
-    scope.state.watch_error = fact.error
+    """A question of a round got no answer: nothing is judged by it, until a whole round has passed without that."""
+    state = scope.state
+    what, _, words = fact.error.partition(": ")
+    since_ns, *_ = state.unanswered.get(what, [fact.at_ns])
+    state.unanswered[what] = [since_ns, state.ordinal, words]
     liveness.unanswered(scope, fact.error)
 
 
@@ -42,7 +47,6 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
         return
     timeline.topic_seen(scope, fact.topic, fact.topic_id)
     asked = state.asks.get(fact.sample)
-    state.watch_error = None
     if not topic.known:
         topic.known, topic.unmarked = True, fact.topic_id is None
     elif found is Sighting.NEW:
@@ -75,6 +79,9 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         retention_bytes=old.retention_bytes,
         min_insync_replicas=old.min_insync_replicas,
     )
+    for stream in old.streams:
+        unread = min((waiting.total for waiting in stream.unseen.values()), default=0)
+        retention.count_unverified(scope, old, stream, unread)
     state.topics[old.name] = new
     for ask in state.asks.values():
         ask.ends.pop(old.name, None)  # of another log

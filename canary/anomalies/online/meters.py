@@ -31,6 +31,12 @@ class Meters:
     produce_latency: dict[str, Histogram] = field(default_factory=dict)
     delivery_latency: dict[str, Histogram] = field(default_factory=dict)
     regressions: int = 0
+    promised_ns: dict[str, int] = field(default_factory=dict)
+    """By mode: when a write was promised last (acknowledged, or its transaction committed)."""
+    given_ns: dict[str, int] = field(default_factory=dict)
+    """By mode: when a tail consumer was given a probe last."""
+    unverified_ns: dict[str, int] = field(default_factory=dict)
+    """By mode: when a promise was counted in ``unverified`` last."""
 
 
 @dataclass(slots=True)

@@ -133,6 +133,8 @@ class Probed:
     """Its consumers that the settings add to those of both isolation levels."""
     share: list[int] = field(default_factory=lambda: [0, 1])
     """[index, of]: the runner's partitions are those whose number leaves this rest."""
+    intervals: dict[str, float] = field(default_factory=dict)
+    """By mode: the time between two probes to a partition, in s."""
 
 
 @dataclass(slots=True)
@@ -196,7 +198,11 @@ class State:
     errors: list[dict[str, Any]] = field(default_factory=list)
     """The last client errors: evidence."""
     topology: Topology = field(default_factory=Topology)
-    watch_error: str | None = None
+    unanswered: dict[str, list[Any]] = field(default_factory=dict)
+    """By question that had no answer in this round of watching or the last: [since (ns), ordinal of the last failure,
+    the client's words]."""
+    round_ordinal: int = 0
+    """The ordinal at which the present round of watching began."""
 
     def probes(self, topic: str, partition: int) -> bool:
         """Say whether the settings want a partition probed, by this runner."""

@@ -83,8 +83,8 @@ class Heartbeat(Leader):
         views = read_views(
             self._store.views.all(), now_ns, self._clusters, lambda runner, ns: self._heard.heard(runner, ns, now_s)
         )
-        waiting = (waits(view) for name, view in views.items() if name in (self._clusters or views))
-        return silent(Knowledge(now_ns, views, (), ()), self._clusters) or next(filter(None, waiting), None)
+        waiting = (words for name, view in views.items() if name in (self._clusters or views) for words in waits(view))
+        return silent(Knowledge(now_ns, views, (), ()), self._clusters) or next(waiting, None)
 
     def _untold(self) -> str | None:
         """Return which other receiver could not be told of incidents; None: all are told."""

@@ -131,7 +131,7 @@ def _configured(tracker: Tracker, cluster: ClusterSettings) -> Tracker:
 def probed(cluster: ClusterSettings) -> dict[str, Probed]:
     """Return by topic what the settings want probed: the partitions, the modes that write there, and more readers."""
     found: dict[str, Probed] = {}
-    for mode in cluster.modes.enabled():
+    for mode, settings in cluster.modes.enabled().items():
         topic = cluster.topic_of(mode)
         share = cluster.share_of(topic)
         known = found.setdefault(
@@ -139,6 +139,7 @@ def probed(cluster: ClusterSettings) -> dict[str, Probed]:
         )
         if WORKLOADS[mode].topic != "none":
             known.modes.append(mode)
+            known.intervals[mode] = settings.interval
     if cluster.topic.name in found:
         found[cluster.topic.name].readers = list(racks_of(cluster))
     return found

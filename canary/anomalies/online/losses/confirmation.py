@@ -181,7 +181,7 @@ def _in_question(scope: Scope, topic: Topic, log: Log, m: Missing) -> IntervalSe
         left.remove(run.value, run.value + run.length)
     if not m.confirmed:  # a confirmed loss happened before the start moved
         for x, y in left.within(m.sequence, log.start - shift):
-            retention.expired_unread(scope, topic, log, stream, x, y)
+            retention.expired_unread(scope, topic, stream, x, y)
         left.remove(m.sequence, log.start - shift)
     return left
 

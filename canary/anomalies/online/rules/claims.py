@@ -66,7 +66,7 @@ def _conflict(scope: Scope, probes: Probes, run: tuple[int, int, int, int]) -> N
 def promise(scope: Scope, probes: Probes) -> None:
     """The probes must stay and be delivered, as they were acknowledged (or committed)."""
     topic, log, stream, sequence, n, offset = probes
-    topic.promises += n
+    count_promises(scope, topic, stream, n)
     log.promised.add(offset, offset + n)
     for name, reader in log.readers.items():
         if reader.isolation != READ_COMMITTED or reader.position <= offset:
@@ -84,9 +84,15 @@ def promise(scope: Scope, probes: Probes) -> None:
     _promise_unseen(log, stream, sequence, probes.end)
 
 
-def promise_unplaced(topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+def count_promises(scope: Scope, topic: Topic, stream: Stream, n: int) -> None:
+    """Count ``n`` promises of a stream, made now."""
+    topic.promises += n
+    scope.meters(topic.name, stream.partition).promised_ns[stream.mode] = scope.state.now_ns
+
+
+def promise_unplaced(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
     """Sequences [a, b), acknowledged without an offset, must stand between their neighbours' offsets (decision 3)."""
-    topic.promises += b - a
+    count_promises(scope, topic, stream, b - a)
     for x, y in stream.seen.without(a, b):
         stream.unplaced.add(x, y)
     _promise_unseen(log, stream, a, b)

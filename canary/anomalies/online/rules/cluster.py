@@ -33,6 +33,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.started = [fact.remembered_ns or 0, fact.at_ns]
     state.asks.clear()
     state.unprobed.clear()
+    state.unanswered.clear()
     liveness.runner_started(scope)
     timeline.runner_started(scope)
     for producer in state.producers.values():

@@ -156,6 +156,7 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     """A tail consumer was given the run: it is no longer unseen, and its latency is observed."""
     first, n = run[0], len(run)
     name = first.consumer
+    meters.given_ns[stream.mode] = scope.state.now_ns
     a, b = first.sequence, first.sequence + n
     early = stream.early.setdefault(name, IntervalSet())
     unseen = stream.unseen.get(name)

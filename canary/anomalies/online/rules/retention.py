@@ -82,7 +82,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: 
         passed.setdefault(run.tag, IntervalSet()).add(run.value, run.value + run.length)
     for tag, sequences in passed.items():
         for a, b in sequences:
-            _expire(scope, topic, log, topic.streams[tag], a, b)
+            _expire(scope, topic, topic.streams[tag], a, b)
     for offsets in (log.claims, log.promised, log.corrupt, log.copies, log.phantoms):
         offsets.remove(0, start)
     log.start, log.expired = start, max(start, log.expired)
@@ -125,10 +125,10 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
         start_advanced(scope, topic, log, start, log.listed_ns)
 
 
-def _expire(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+def _expire(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
     """The sequences [a, b) were claimed below the log's start: they have no place any more."""
     for x, y in stream.unseen.get("read_committed", _NOTHING).within(a, b):
-        expired_unread(scope, topic, log, stream, x, y)
+        expired_unread(scope, topic, stream, x, y)
     for unseen in stream.unseen.values():  # a consumer that lags will not be given it
         unseen.remove(a, b)
     stream.places.remove(a, b)
@@ -142,12 +142,12 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         if below and not (m.state == "absent" and m.confirmed):
             stream = topic.streams[m.tag]
             for x, y in stream.unseen.get("read_committed", _NOTHING).within(m.sequence, m.sequence + below):
-                expired_unread(scope, topic, log, stream, x, y)
+                expired_unread(scope, topic, stream, x, y)
             m.offset, m.sequence, m.count = m.offset + below, m.sequence + below, m.count - below
     log.missing = [m for m in log.missing if m.count]
     for u in log.unplaced:
         if u.low < start:
-            expired_unread(scope, topic, log, topic.streams[u.tag], u.sequence, u.sequence + 1)
+            expired_unread(scope, topic, topic.streams[u.tag], u.sequence, u.sequence + 1)
     log.unplaced = [u for u in log.unplaced if u.low >= start]
 
 
@@ -156,7 +156,7 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
     dead = [one for one in topic.streams if one.partition == log.partition and not one.live]
     for stream in dead if log.start >= log.before else ():
         for a, b in list(stream.unplaced):
-            expired_unread(scope, topic, log, stream, a, b)
+            expired_unread(scope, topic, stream, a, b)
             stream.unplaced.remove(a, b)
 
 
@@ -165,11 +165,19 @@ def _sent_by(log: Log, start: int) -> int:
     return ages.sent_at(log.timeline, start - 1) or 0
 
 
-def expired_unread(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+def expired_unread(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
     """The promises [a, b) expired before the consumer read them: counted as unverified, no loss."""
-    count(scope.meters(topic.name, log.partition).unverified, stream.mode, b - a)
+    count_unverified(scope, topic, stream, b - a)
     for unseen in stream.unseen.values():
         unseen.remove(a, b)
+
+
+def count_unverified(scope: Scope, topic: Topic, stream: Stream, n: int) -> None:
+    """Count promises that no consumer can be given any more, so that nobody will know whether they were kept."""
+    if n:
+        meters = scope.meters(topic.name, stream.partition)
+        count(meters.unverified, stream.mode, n)
+        meters.unverified_ns[stream.mode] = scope.state.now_ns
 
 
 def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:

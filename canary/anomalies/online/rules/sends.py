@@ -82,7 +82,7 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     log.tried_ns = log.acked_ns if waits else 0
     if first.offset is None:
         if not in_transaction:
-            promise_unplaced(topic, log, stream, a, b)
+            promise_unplaced(scope, topic, log, stream, a, b)
         return
     probes = Probes(topic, log, stream, a, n, first.offset)
     place(scope, probes, read=False)

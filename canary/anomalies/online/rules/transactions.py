@@ -15,7 +15,7 @@ from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import relays
-from canary.anomalies.online.rules.claims import first_write, promise, promise_unplaced
+from canary.anomalies.online.rules.claims import count_promises, first_write, promise, promise_unplaced
 from canary.anomalies.online.scope import Found, Probes, Scope, Where, always, is_reread
 from canary.anomalies.online.state import Topic, Transaction
 from canary.anomalies.online.stream import Stream
@@ -89,11 +89,11 @@ def _promise_all(scope: Scope, transaction: Transaction) -> None:
             continue
         log, place = topic.logs[stream.partition], stream.places.get(sequence)
         if place is None:
-            promise_unplaced(topic, log, stream, sequence, sequence + 1)
+            promise_unplaced(scope, topic, log, stream, sequence, sequence + 1)
         elif log.claims.get(place[0]) == (sequence, tag):
             promise(scope, Probes(topic, log, stream, sequence, 1, place[0]))
         else:  # another probe claimed the offset before the commit
-            topic.promises += 1
+            count_promises(scope, topic, stream, 1)
             stream.promised.add(sequence, sequence + 1)
             miss(scope, Probes(topic, log, stream, sequence, 1, place[0]), "displaced")
 

@@ -1,0 +1,172 @@
+"""The page says that writes are kept where they were verified; what is unknown is named, by subject and since when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from api.judgement.safety import judge
+from api.judgement.verified import moment
+from api.knowledge.views import read_views
+from api.state import Knowledge
+from storage.store.values import View, ViolationGroup
+from tests.api.serving import NOW_NS, lost, partition, view
+
+if TYPE_CHECKING:
+    from api.judgement.safety import Judgement
+    from storage.store import Store
+    from tests.api.serving import Client
+
+S: Final = 10**9
+TOPIC: Final = "durability-canary"
+AGO: Final = NOW_NS - 300 * S
+
+
+def proof(mode: str = "idempotent", **more: Any) -> dict[str, Any]:
+    known = {"acknowledged_ns": NOW_NS - S, "verified_ns": NOW_NS - S}
+    return {"topic": TOPIC, "mode": mode, "partitions": 3, **known, **more}
+
+
+def shortfall(*partitions: int, of: int | None = None, since_ns: int = AGO) -> dict[str, Any]:
+    return {"partitions": partitions, "of": len(partitions) if of is None else of, "since_ns": since_ns}
+
+
+def judged(*proofs: dict[str, Any], rows: tuple[ViolationGroup, ...] = (), age_s: int = 0, **more: Any) -> Judgement:
+    content = view(now_ns=NOW_NS, proofs=proofs, **more)
+    views = read_views([View("prod", "canary-0", NOW_NS - age_s * S, content)], NOW_NS, ["prod"])
+    return judge(views["prod"], Knowledge(NOW_NS, {}, (), (), rows))
+
+
+def test_a_cluster_of_which_all_is_verified_has_kept_every_write() -> None:
+    said = judged(proof(), proof("transactional"))
+    assert (said.level, said.sentence) == ("safe", "prod has kept every write that it acknowledged.")
+    assert said.kept
+
+
+def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> None:
+    never = proof("transactional", acknowledged_ns=0, verified_ns=0, silent=shortfall(0, 1, 2))
+    said = judged(proof(), never)
+    assert said.level == "unknown"
+    assert said.sentence == (
+        f"prod has never acknowledged a write of the mode transactional to {TOPIC}: it proves nothing. "
+        f"All that prod acknowledged of the mode idempotent until {moment(NOW_NS - S)} was read back."
+    )
+    before = judged(proof(), never | {"silent": None})
+    assert (before.level, before.kept) == ("watch", True)
+    assert f"no write of the mode transactional to {TOPIC} is acknowledged yet" in before.sentence
+
+
+def test_partitions_in_which_a_mode_is_silent_are_named_and_counted() -> None:
+    said = judged(proof(partitions=20, silent=shortfall(4, 7, 9, of=12)))
+    assert said.level == "unknown"
+    assert said.sentence.startswith(
+        f"prod has acknowledged no write of the mode idempotent to {TOPIC}-4, {TOPIC}-7, {TOPIC}-9 and 9 more "
+        f"partitions since {moment(AGO)} (5 min)."
+    )
+
+
+def test_what_was_not_read_for_hours_is_not_kept() -> None:
+    eight = NOW_NS - 8 * 3600 * S
+    said = judged(proof(verified_ns=eight, late=shortfall(0, 1, 2, since_ns=eight)), acked=28_800)
+    assert said.level == "unknown"
+    assert "was not read back since " in said.sentence
+    assert "(8 h 0 min)" in said.sentence
+    assert said.sentence.endswith(f"All that prod acknowledged until {moment(eight)} was read back.")
+    assert "kept every" not in said.sentence
+    assert not said.healthy
+
+
+@pytest.mark.parametrize(("ago_s", "level"), [(60, "unknown"), (3 * 86_400, "safe")])
+def test_what_expired_unread_is_unknown_for_an_hour_and_named_for_ever(ago_s: int, level: str) -> None:
+    at_ns = NOW_NS - ago_s * S
+    said = judged(proof(unverified=5000, unverified_ns=at_ns), acked=5003)
+    assert said.level == level
+    assert "5,000 acknowledged writes, which expired before a consumer read them" in said.sentence
+    assert moment(at_ns) in said.sentence
+    assert "every write that it acknowledged" not in said.sentence
+    assert not said.kept
+
+
+def test_a_topic_that_is_gone_has_not_kept_what_was_in_it() -> None:
+    topic = {"topic": TOPIC, "topic_id": "a", "promises": 812, "gone_since_ns": AGO}
+    said = judged(proof(), topics=[topic])
+    assert said.level == "unknown"
+    assert f"The topic {TOPIC} of prod is gone since {moment(AGO)} (5 min): 812 acknowledged writes were in it." in (
+        said.sentence
+    )
+
+
+RAW: Final = "_TIMED_OUT: Failed while waiting for controller: Local: Timed out"
+
+
+def test_a_broker_that_does_not_answer_is_named_and_the_clients_words_are_details() -> None:
+    asked = [
+        {"question": f"describe_topics {TOPIC}", "since_ns": AGO, "error": RAW},
+        {"question": f"list_offsets {TOPIC}[1]", "since_ns": AGO + S, "error": "_TIMED_OUT: no answer"},
+    ]
+    rows = [partition(0), partition(1, leader=2), partition(2)]
+    said = judged(proof(), unanswered=asked, partitions=rows, waiting_for=f"describe_topics {TOPIC}: {RAW}")
+    assert said.level == "unknown"
+    assert said.sentence == (
+        f"Broker 2 of prod does not answer since {moment(AGO)} (5 min): ids and leaders of topics and ends of "
+        f"partitions are unknown. All that prod acknowledged until {moment(NOW_NS - S)} was read back."
+    )
+    assert said.details == (f"describe_topics {TOPIC}: {RAW}", f"list_offsets {TOPIC}[1]: _TIMED_OUT: no answer")
+
+
+def test_everything_unknown_is_said_beside_what_is_broken_and_what_worries() -> None:
+    asked = [{"question": "describe_cluster", "since_ns": AGO, "error": RAW}]
+    open_loss = ViolationGroup(
+        cluster="prod",
+        kind="lost-write",
+        severity="critical",
+        mode="idempotent",
+        state="open",
+        reason=None,
+        records=3,
+        first_ns=NOW_NS,
+        last_ns=NOW_NS,
+    )
+    waits = ["canary_unacknowledged_seconds", [TOPIC, "0", "1"], 60]
+    said = judged(proof(silent=shortfall(0)), rows=(open_loss,), unanswered=asked, more=[waits])
+    assert said.level == "broken"
+    for words in (
+        "prod has lost 3 acknowledged writes.",
+        "prod does not answer since",
+        f"acknowledged no write of the mode idempotent to {TOPIC}-0 since",
+        "Besides, 1 partition takes no writes.",
+    ):
+        assert words in said.sentence
+
+
+def test_a_canary_that_is_silent_says_until_when_all_was_read_and_nothing_newer() -> None:
+    said = judged(proof(silent=shortfall(0), verified_ns=AGO, acknowledged_ns=AGO), age_s=89)
+    assert said.level == "unknown"
+    assert "has not reported for 89 s" in said.sentence
+    assert f"All that prod acknowledged until {moment(AGO)} was read back." in said.sentence
+    assert "no write of the mode" not in said.sentence
+
+
+def test_rest_and_page_show_modes_and_details(client: Client, store: Store) -> None:
+    asked = [{"question": "describe_cluster", "since_ns": AGO, "error": f"{RAW} <b>"}]
+    late = proof("relay", late=shortfall(1), verified_ns=AGO, unverified=2, unverified_ns=AGO)
+    content = view(now_ns=NOW_NS, proofs=[proof(), late], unanswered=asked)
+    store.views.save("prod", "canary-0", NOW_NS, content)
+    body = client.get("/api/v1/clusters/prod/summary").json()
+    assert body["details"] == [f"describe_cluster: {RAW} <b>"]
+    assert [(one["mode"], one["silent"], one["unverified"]) for one in body["modes"]] == [
+        ("idempotent", None, 0),
+        ("relay", None, 2),
+    ]
+    assert body["modes"][1]["late"]["partitions"] == [1]
+    assert body["modes"][1]["verified_until"] < body["modes"][1]["acknowledged_until"]
+    page = client.get("/", refresh="off").text
+    assert f"<li><code>describe_cluster: {RAW} &lt;b&gt;</code></li>" in page
+    assert RAW not in page.split("</h1>")[0]
+
+
+def test_a_runner_of_an_older_release_is_judged_by_its_totals(client: Client, store: Store) -> None:
+    store.violations.record("prod", [lost(1)])
+    assert judged(seen=0).level == "unknown"
+    assert judged().level == "safe"
