@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from api.judgement.safety import judge
 from api.state import State
+from canary.workloads.catalogue import WORKLOADS
 from simulation.machine.schedule import Process
 from simulation.machine.system import EPOCH_NS
 from storage.store import StoreError
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 LOOK_S = 20.0
 DEAD_S = 30.0
 """When the canary has been dead, or could not write its ledger, for so long, no page may say that all is well."""
+
+GRACE_S = 60.0
+"""What the canary knows is on the page by then."""
 
 
 class Watch:
@@ -48,6 +52,22 @@ class Watch:
             schedule.park(schedule.now + LOOK_S)
             self.look()
 
+    def _unproven(self) -> str | None:
+        """Return what no page may pass over: a mode that promises nothing, or a promise that nobody was given."""
+        world, now = self._world, self._world.schedule.now
+        late_s = GRACE_S + 3 * max(world.plan.beat, 10.0)
+        waits = [(at, name) for name, at in world.truth.unread.items() if now - at > late_s]
+        for at, name in waits:
+            fate = world.truth.fates.get(name)
+            if fate is not None and fate.copies > 0 and fate.topic_id in world.chronicle.ids[fate.topic][-1:]:
+                return f"no consumer was given offset {fate.offset} of {fate.topic}, promised at {at:.0f} s"
+        silent_s = GRACE_S + max(10 * world.plan.beat, 60.0)
+        for mode, topic in set(world.truth.producers.values()):
+            last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began)
+            if WORKLOADS[mode].topic != "none" and mode in world.plan.modes and now - last > silent_s:
+                return f"the mode {mode} has promised nothing since {last:.0f} s"
+        return None
+
     def look(self) -> None:
         """Look once."""
         world = self._world
@@ -66,5 +86,7 @@ class Watch:
             self.wrong.append(f"{at} though the canary is dead or frozen for {world.silent_for():.0f} s")
         elif world.blocked_for() > DEAD_S:
             self.wrong.append(f"{at} though no fact became durable for {world.blocked_for():.0f} s")
+        elif (unproven := self._unproven()) is not None:
+            self.wrong.append(f"{at} though {unproven}")
         elif any(one.kind == "lost-write" and one.severity == "critical" for _, one in world.truth.violations):
             self.wrong.append(f"{at} though a lost write was said")

@@ -26,7 +26,7 @@ PIPELINED: tuple[dict[str, Any], ...] = (
     {"batch": 200, "linger": "500ms", "in_flight": 1, "record_lengths": (128, 64)},
 )
 """How a burst of probes is sent, in turns of the seed. All have keys: by these the truth knows them."""
-SCRUB_BYTES = 66_000
+SCRUB_BYTES = 80_000
 """In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
 back to it within 40. Where there are more partitions, or will be, it has more: a loss is to be found in a set time."""
 FROM_THE_START = frozenset({"old-brokers"})

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from canary.anomalies.online.rules.retention import sending_step_ns
+from canary.anomalies.online.scope import is_reread
 from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
@@ -22,6 +23,7 @@ from canary.facts import (
     Fact,
     GenerationBegan,
     Listed,
+    Polled,
     RunnerStarted,
     Sent,
     TopicSeen,
@@ -91,6 +93,7 @@ class Truth:
     """By round, how many facts were durable when it began."""
     _unsure: list[tuple[int, bytes]] = field(default_factory=list)
     """(fact, probe) of what was acknowledged since the last round that the known cluster answered."""
+    _given: set[bytes] = field(default_factory=set)
     _void: set[bytes] = field(default_factory=set)
     """Probes that another cluster may have acknowledged."""
     halt: Any = lambda: None
@@ -107,8 +110,12 @@ class Truth:
     """By (topic, partition), the answers about the log, and when they became durable."""
     sent_ns: dict[bytes, int] = field(default_factory=dict)
     """By probe, the canary's time when it was sent."""
-    producers: set[int] = field(default_factory=set)
-    """Ids of producers of which the ledger has a beginning."""
+    producers: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Producers of which the ledger has a beginning: their mode and topic."""
+    unread: dict[bytes, float] = field(default_factory=dict)
+    """Promises that no tail consumer was given, and since when they are durable."""
+    promised_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By mode and topic, when a promise became durable last."""
     set_back: list[tuple[int, float]] = field(default_factory=list)
     """When (ns, by the canary's clock) that was found to have been set back, and by how many s."""
     _clock_ns: int = 0
@@ -175,7 +182,7 @@ class Truth:
                 if self._elsewhere:
                     self._void.add(name)
                 elif whole is None or whole in self._committed:
-                    self.promised.setdefault(name, self.now())
+                    self._promise(fact.producer_id, name)
                 else:
                     self._in_transaction[whole].append(name)
             elif isinstance(fact, Committed):
@@ -183,7 +190,17 @@ class Truth:
                 self._committed.add(where)
                 for name in self._in_transaction.pop(where, ()):
                     if name not in self._void and not self._elsewhere:
-                        self.promised.setdefault(name, self.now())
+                        self._promise(fact.producer_id, name)
+            elif isinstance(fact, Polled) and is_reread(fact.consumer) is None:
+                name = _key(fact)
+                self.unread.pop(name, None)
+                self._given.add(name)
+
+    def _promise(self, producer_id: int, name: bytes) -> None:
+        self.promised.setdefault(name, self.now())
+        self.promised_at[self.producers[producer_id]] = self.now()
+        if name not in self._given:
+            self.unread.setdefault(name, self.now())
 
     def unkept(self, since: float) -> None:
         """Note that what became durable since then may be lost, and is told of nowhere: it is no promise."""
@@ -221,7 +238,7 @@ class Truth:
             self._process += 1
             self._began.clear()
         elif isinstance(fact, GenerationBegan):
-            self.producers.add(fact.producer_id)
+            self.producers[fact.producer_id] = fact.mode, fact.topic
             self._began = [*(at for at in self._began if at > self.now() - MINUTE_S), self.now()]
             if len(self._began) > MOST_GENERATIONS:
                 self.costly.append(f"{len(self._began)} generations of {fact.topic} began within a minute")

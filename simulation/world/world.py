@@ -68,7 +68,7 @@ class World:
         """What the canary logs from this level on is printed."""
         self._pending_start = False
         self._silent_since = 0.0
-        self._began = 0.0
+        self.began = 0.0
 
     @property
     def judge(self) -> Judge | None:
@@ -142,7 +142,7 @@ class World:
         """Return for how many seconds the canary has not been able to make a fact durable."""
         if self.judge is None or self.process.dead or self.process.frozen or self.truth.durable_at is None:
             return 0.0
-        return self.schedule.now - max(self.truth.durable_at, self._began)
+        return self.schedule.now - max(self.truth.durable_at, self.began)
 
     def later(self, delay: float, act: Callable[[], object]) -> None:
         """Let a harm do something in ``delay`` seconds, and note whether all is well then."""
@@ -189,7 +189,7 @@ class World:
             return
         self._pending_start = False
         self.starts += 1
-        self._began = self.schedule.now
+        self.began = self.schedule.now
         self.process = process = Process(f"canary-{self.starts}")
         process.clock_ns = self.clock_ns
         self.schedule.spawn(process, lambda: self._canary(process), "main")
