@@ -1,4 +1,6 @@
-"""The port to what differs from run to run: time, waiting, threads and randomness. No other module asks for them.
+"""The port to what differs from run to run: time, waiting, threads, processes and randomness.
+
+No other module asks for them.
 
 Product code calls the functions here. They lead to the operating system, or to another ``System`` that ``use`` has put
 in its place: a simulator's, in which the same code runs step by step in virtual time, and the same way each time.
@@ -13,6 +15,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue as Queue
 from threading import Condition, Event, Thread
 from typing import Any
+
+from canary.threads import pids
 
 __all__ = ["Condition", "Event", "Queue", "System", "Thread", "use"]
 
@@ -63,6 +67,14 @@ class System:
     def random_bytes(self, count: int) -> bytes:
         """Return bytes that nobody can guess."""
         return secrets.token_bytes(count)
+
+    def process_stamp(self) -> str:
+        """Return what ``process_doubt`` knows this process by, later."""
+        return pids.stamp()
+
+    def process_doubt(self, stamped: str) -> str | None:
+        """Return why the process with this stamp may be alive; None: it has ended, for certain."""
+        return pids.doubt(stamped)
 
 
 _system = System()
@@ -143,3 +155,13 @@ def token_hex(count: int) -> str:
 def random_bits(count: int) -> int:
     """Return a random number from 0 on, below 2 to the power of ``count``."""
     return int.from_bytes(_system.random_bytes((count + 7) // 8)) >> -count % 8
+
+
+def process_stamp() -> str:
+    """Return what ``process_doubt`` knows this process by, later: words in one line, none where it has no stamp."""
+    return _system.process_stamp()
+
+
+def process_doubt(stamped: str) -> str | None:
+    """Return why the process with this stamp may be alive; None: it has ended, for certain."""
+    return _system.process_doubt(stamped)

@@ -19,6 +19,7 @@ class SimulatedSystem:
     def __init__(self, schedule: Schedule, dice: random.Random) -> None:
         self.schedule = schedule
         self._dice = dice
+        self._stamped: dict[str, Process] = {}
 
     def deadline(self, timeout: float | None) -> float | None:
         """Return when a wait of ``timeout`` seconds is over."""
@@ -78,6 +79,17 @@ class SimulatedSystem:
     def random_bytes(self, count: int) -> bytes:
         """Return bytes from the world's dice."""
         return self._dice.randbytes(count)
+
+    def process_stamp(self) -> str:
+        """Return a number of the process that asks."""
+        stamp = str(len(self._stamped))
+        self._stamped[stamp] = self.schedule.running().process
+        return stamp
+
+    def process_doubt(self, stamped: str) -> str | None:
+        """Return why a process may be alive; all run on one machine."""
+        process = self._stamped.get(stamped)
+        return None if process is not None and process.dead else "its process is alive"
 
     def wait(self, waiters: list[Task], reached: Callable[[], Any], timeout: float | None) -> Any:
         """Park the current task, noted in ``waiters``, until ``reached`` or until the time is over."""

@@ -309,6 +309,22 @@ OUTSIDE: Final[list[Mutation]] = [
         ("FactQueue.release", "self._room.notify_all()", "pass"),
     ),
     *mutations(
+        "canary/threads/pids.py",
+        (("tests/threads/test_pids.py",),),
+        ("stamp", 'str(Path("/proc/self").readlink()) != str(own)', "False"),
+        ("doubt", "here[0] != there[0]", "False"),
+        ("doubt", "here[1:3] != there[1:3]", "False"),
+        ("doubt", "ended or stat[_STARTED] != there[4]", "ended"),
+        ("doubt", "ended or stat[_STARTED] != there[4]", "stat[_STARTED] != there[4]"),
+    ),
+    *mutations(
+        "canary/runner/supervision/lease.py",
+        (("tests/runner/test_lease.py",),),
+        ("claim", "doubt is None or stands_still", "stands_still"),
+        ("_doubt", "system.process_doubt(stamp)", "None"),
+        ("_doubt", "noted == holder", "True"),
+    ),
+    *mutations(
         "canary/runner/publishing/judge.py",
         _JUDGE,
         ("Judge.run", "not self.stopping.is_set() or self._inbox.pending", "not self.stopping.is_set()"),

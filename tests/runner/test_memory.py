@@ -369,7 +369,7 @@ def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=0) as store:
         stores.upgrade(store)
         holder = lease.claim(context(store), tmp_path)
-    assert (tmp_path / "holder").read_text() == holder
+    assert (tmp_path / "holder").read_text().split()[0] == holder
 
 
 # identities

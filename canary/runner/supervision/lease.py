@@ -9,6 +9,7 @@ from canary.runner.context import ClusterContext
 from canary.settings import UserError
 from canary.threads import system
 from canary.threads.worker import Worker
+from storage.ledger.files import Disk
 from storage.store import Store, StoreError
 from storage.store.repositories.leases import runner_lease
 from storage.store.values import Lease
@@ -36,9 +37,9 @@ class TakenError(UserError):
 def claim(context: ClusterContext, directory: Path, *, watch_s: float = _WATCH_S) -> str | None:
     """Take the lease of the runner's name in its cluster, and return the holder's id; None when stopped before.
 
-    This process has the lock on the ledger's ``directory``, so the holder named in its file is dead, and its lease is
-    taken over at once. Any other holder is watched on our own clock: it is dead if its counter has not moved for
-    ``watch_s`` seconds.
+    This process has the lock on the ledger's ``directory``. If the process that is noted there as the holder has ended,
+    for certain, its lease is taken over at once. Any other holder is watched on our own clock: it is dead if its
+    counter has not moved for ``watch_s`` seconds.
 
     Raises:
         TakenError: the other holder is alive.
@@ -48,24 +49,16 @@ def claim(context: ClusterContext, directory: Path, *, watch_s: float = _WATCH_S
     name = runner_lease(cluster, runner)
     holder = system.token_hex(16)
     note = directory / "holder"
-    try:
-        predecessor = disk.read(note).decode(errors="replace") if disk.exists(note) else ""
-    except OSError as error:  # then the former holder is watched, as any other
-        log.warning("holder_not_known", path=str(note), error=str(error))
-        predecessor = ""
     waited_since: float | None = None
     counter = -1
     while not stopping.is_set():
         try:
             answer = store.leases.acquire(name, holder)
-            if not isinstance(answer, Lease) and (
-                answer.holder == predecessor
-                or (
-                    waited_since is not None
-                    and system.monotonic() - waited_since >= watch_s
-                    and answer.counter == counter
-                )
-            ):
+            doubt = None if isinstance(answer, Lease) else _doubt(disk, note, answer.holder)
+            stands_still = (
+                waited_since is not None and system.monotonic() - waited_since >= watch_s and answer.counter == counter
+            )
+            if not isinstance(answer, Lease) and (doubt is None or stands_still):
                 answer = store.leases.take_over(name, holder, answer.counter)
         except StoreError as error:
             log.warning("lease_waits_for_store", error=str(error))
@@ -73,17 +66,31 @@ def claim(context: ClusterContext, directory: Path, *, watch_s: float = _WATCH_S
             continue
         if isinstance(answer, Lease):
             try:
-                disk.close(disk.replace(note, holder.encode()))
+                disk.close(disk.replace(note, f"{holder} {system.process_stamp()}".encode()))
             except OSError as error:  # the next start waits a little longer; the ledger reports the full disk
                 log.warning("holder_not_noted", path=str(note), error=str(error))
             return holder
         if waited_since is None:
-            log.info("lease_held", cluster=cluster, runner=runner, watching_s=watch_s)
+            log.info("lease_held", cluster=cluster, runner=runner, watching_s=watch_s, why=doubt)
             waited_since, counter = system.monotonic(), answer.counter
         elif answer.counter != counter:
             raise TakenError(cluster, runner)
         stopping.wait(_LOOK_S)
     return None
+
+
+def _doubt(disk: Disk, note: Path, holder: str) -> str | None:
+    """Return why ``holder`` may be alive; None: it is noted in this ledger, and its process has ended, for certain.
+
+    The lock on the ledger does not prove that: a restored snapshot of a live runner's volume is locked by nobody, and
+    names that runner.
+    """
+    try:
+        text = disk.read(note).decode(errors="replace") if disk.exists(note) else ""
+    except OSError as error:
+        return f"the ledger's file {note.name} cannot be read: {error}"
+    noted, _, stamp = text.partition(" ")
+    return system.process_doubt(stamp) if noted == holder else "this ledger was not its own"
 
 
 class LeaseRenewer(Worker):
