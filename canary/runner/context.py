@@ -15,7 +15,8 @@ from storage.store import Store
 class ClusterContext:
     """What the parts of one cluster's runner share.
 
-    ``stopping`` is set when the runner is to end; ``disk`` has the ledger; ``meters`` has what clients measure.
+    ``stopping`` is set when the runner is to end; ``disk`` has the ledger; ``meters`` has what clients measure;
+    ``generations`` has the highest one that each producer of this process took.
     """
 
     settings: Settings
@@ -26,6 +27,7 @@ class ClusterContext:
     stopping: system.Event = field(default_factory=system.event)
     disk: Disk = DISK
     meters: ClientMeters = field(default_factory=ClientMeters)
+    generations: dict[int, int] = field(default_factory=dict)
 
     @property
     def runner(self) -> str:

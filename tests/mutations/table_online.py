@@ -735,11 +735,17 @@ ONLINE: Final[list[Mutation]] = [
         ("producer_looked", "highest, beyond = _EVERY_GENERATION, []", "beyond = []"),
         ("producer_looked", "-1 if known is None else known", "-1"),
         ("producer_looked", "beyond or highest >= 0", "True"),
+        ("producer_looked", "not 0 < lookup[0] < state.started[1]", "True"),
+        ("producer_looked", "lookup[0] = lookup[0] or state.now_ns", "lookup[0] = state.now_ns"),
+        ("producer_looked", "state.now_ns - lookup[0] < _REGISTERED_NS", "False"),
+        ("ask", "now_ns >= lookup[1]", "True"),
+        ("ask", "lookup[1] = now_ns + _ASK_AGAIN_NS", "lookup[1] = 1 << 62"),
     ),
     *mutations(
         _RULES + "rules/cluster.py",
         _MEMORY,
         ("runner_started", "state.started = [fact.remembered_ns or 0, fact.at_ns]", "state.started = [0, fact.at_ns]"),
+        ("runner_started", "lookup[1] = 0", "pass"),
     ),
     *mutations(
         _RULES + "rules/memory.py",

@@ -309,6 +309,12 @@ OUTSIDE: Final[list[Mutation]] = [
         ("FactQueue.release", "self._room.notify_all()", "pass"),
     ),
     *mutations(
+        "storage/store/repositories/identities.py",
+        (("tests/storage/test_store.py", "-k", "registered_again"), ("tests/runner/test_siblings.py",)),
+        ("Identities.register", "known.get(producer_id, -1) < one", "producer_id not in known"),
+        ("Identities.register", "if not lacking: ...", "if lacking: ..."),
+    ),
+    *mutations(
         "canary/threads/pids.py",
         (("tests/threads/test_pids.py",),),
         ("stamp", 'str(Path("/proc/self").readlink()) != str(own)', "False"),

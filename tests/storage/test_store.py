@@ -186,6 +186,14 @@ def test_a_generation_is_above_all_that_the_store_knows(store: Store) -> None:
     assert store.identities.generations("c") == {4711: 19}
 
 
+def test_what_a_store_lacks_is_registered_again_and_nothing_else_is_changed(store: Store) -> None:
+    assert store.identities.next_generation(1, 7, "c") == 7
+    assert store.identities.next_generation(2, 7, "c") == 7
+    for _ in range(2):
+        store.identities.register("c", {1: 6, 2: 8, 3: 1})
+        assert store.identities.generations("c") == {1: 7, 2: 8, 3: 1}
+
+
 def test_the_last_view_of_a_runner(store: Store) -> None:
     store.views.save("c", "r", 1, b"{}")
     store.views.save("c", "r", 2, b"{1}")

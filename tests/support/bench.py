@@ -170,6 +170,14 @@ class Bench:
             reached = max(end, start) if complete else end
             self.fold(f.RereadEnded(self.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, reached, complete, error))
 
+    # the store
+
+    def looked_up(self, producer_id: int, knows: int | None = None) -> None:
+        """The store answers, and again when every live runner has registered its generations."""
+        for _ in range(2):
+            self.fold(f.ProducerLooked(self.now_ns, producer_id, knows))
+            self.now_ns += 60 * 10**9
+
     # the cluster
 
     def round(self) -> None:

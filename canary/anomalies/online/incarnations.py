@@ -83,6 +83,8 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         unread = min((waiting.total for waiting in stream.unseen.values()), default=0)
         retention.count_unverified(scope, old, stream, unread)
     state.topics[old.name] = new
+    for producer_id, doubts in state.doubts.items():
+        state.doubts[producer_id] = [doubt for doubt in doubts if doubt[0] != old.name]
     for ask in state.asks.values():
         ask.ends.pop(old.name, None)  # of another log
         ask.positions.pop(old.name, None)

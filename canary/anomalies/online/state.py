@@ -180,7 +180,10 @@ class State:
     siblings: dict[int, int] = field(default_factory=dict)
     """Other runners' producers: producer_id to the highest generation that the store knows (-1: none)."""
     doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
-    """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until looked up."""
+    """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until it is known whose."""
+    lookups: dict[int, list[int]] = field(default_factory=dict)
+    """By producer of ``doubts``: [when the store first said that it does not know it (0: not yet), when it is asked
+    again] (ns)."""
     torn: dict[tuple[int, int], IntervalSet] = field(default_factory=dict)
     """(producer_id, generation) to its transactions that were reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)

@@ -113,6 +113,7 @@ class Tracker:
                 elections.conclude(scope)
         if state.stopped is None:
             requests.ask(scope)
+            phantoms.ask(scope)
             scope.found.urgent |= requests.urgent(state)
 
     def conditions(self) -> list[Violation]:

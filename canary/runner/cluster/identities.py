@@ -39,6 +39,7 @@ class Identities:
         self._inbox = context.inbox
         self._clock = context.clock
         self._cluster = context.cluster.name
+        self._taken = context.generations
         self._home = home
         self.first, self.producer_id = self._store.producer(
             self._cluster, context.runner, topic, mode, known[0] if known else None
@@ -55,6 +56,7 @@ class Identities:
         if self.producer_id != self.first:  # for others, who look it up
             self._store.next_generation(self.producer_id, generation, self._cluster)
         self._least = generation + 1
+        self._taken.update({self.first: generation, self.producer_id: generation})
         return generation
 
     def tag(self, topic_id: str | None) -> bytes:

@@ -65,7 +65,8 @@ class Flusher(Worker):
 
     A database that fails over may come back without its last transactions, which it had confirmed. So before anything
     else the view that is there is held against the one saved last; what was filed since the older one is filed again,
-    and if that is more than is kept, ``forgotten`` is told.
+    and if that is more than is kept, ``forgotten`` is told. With each view the generations of this process are
+    registered again, if the store lacks them: other runners look them up.
 
     ``latest`` returns what the judge published last. ``shown`` is the ordinal of the last view that the store has had,
     also from the processes before, 0 for none.
@@ -79,6 +80,7 @@ class Flusher(Worker):
         self._runner = context.runner
         self._clock = context.clock
         self._meters = context.meters
+        self._generations = context.generations
         self._night_s = context.settings.schedule.longest_gap_s
         self._night_asked = context.settings.schedule.asked_for(context.cluster)
         self.latest = latest
@@ -288,6 +290,8 @@ class Flusher(Worker):
             ),
         )
         at_ns = shown.judged_ns + set_ns
+        if self._generations:
+            self._store.identities.register(self._cluster, self._generations.copy())
         self._store.views.save(self._cluster, self._runner, at_ns, dumps(shown))
         with self._lock:
             if not self._saved_ns:

@@ -1,5 +1,6 @@
 """The identities of this installation, its clusters and its producers (ARCHITECTURE decisions 1, 2 and 7)."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
@@ -73,6 +74,27 @@ class Identities(Repository):
                 if connection.execute(taken).one_or_none() is not None:
                     return following
         raise StoreError(f"no generation of producer {producer_id} could be taken: too many others do at once")
+
+    def register(self, cluster: str, taken: Mapping[int, int]) -> None:
+        """Let the store know generations that were taken from it, by producer: one that was put back may lack them."""
+        query = select(GENERATIONS).where(GENERATIONS.c.producer_id.in_(taken))
+        with self._database.reading() as connection:
+            known = {row.producer_id: row.generation for row in connection.execute(query)}
+        lacking = {producer_id: one for producer_id, one in taken.items() if known.get(producer_id, -1) < one}
+        if not lacking:
+            return
+        with self._database.writing() as connection:
+            for producer_id, generation in lacking.items():
+                row = insert_or(connection, GENERATIONS).values(
+                    producer_id=producer_id, cluster=cluster, generation=generation
+                )
+                connection.execute(
+                    row.on_conflict_do_update(
+                        index_elements=["producer_id"],
+                        set_={"generation": generation},
+                        where=GENERATIONS.c.generation < generation,
+                    )
+                )
 
     def generations(self, cluster: str) -> dict[int, int]:
         """Return the highest generation of every producer that ever wrote to ``cluster``."""

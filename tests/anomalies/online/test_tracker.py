@@ -311,7 +311,8 @@ def test_a_producer_that_the_store_knows_is_another_runner_and_one_that_it_does_
     b.end = 4
     b.settle(1)
     assert b.found() == []
-    b.fold(f.ProducerLooked(b.now_ns, 500, 1), f.ProducerLooked(b.now_ns, 501, None))
+    b.looked_up(500, 1)
+    b.looked_up(501)
     b.settle()
     assert [(k, o) for k, o, _ in b.found()] == [("phantom", 3)]
 

@@ -73,7 +73,7 @@ def test_of_what_nobody_knew_only_what_the_store_does_not_know_is_a_phantom() ->
     bench = Bench()
     for generation in (4, 5, 6):
         bench.fold(f.Polled(bench.now_ns, RC, RC, TOPIC, 0, generation, 500, generation, 0))
-    bench.fold(f.ProducerLooked(bench.now_ns, 500, 5))
+    bench.looked_up(500, 5)
     assert bench.found() == [("phantom", 6, 0)]
 
 

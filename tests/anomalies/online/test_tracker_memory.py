@@ -96,28 +96,92 @@ def test_an_answer_that_no_probe_waits_for_makes_nobody_a_stranger_for_ever() ->
     assert [kind for kind, *_ in bench.found()] == [KIND]
 
 
+def strangers(bench: Bench, n: int = 1, generation: int = 1) -> list[tuple[str, int, int]]:
+    """Append and read probes of a producer that is not known; return what they are as phantoms."""
+    first = bench.end
+    for sequence in range(n):
+        bench.log[bench.end] = (500, generation, sequence)
+        bench.end += 1
+    bench.settle(1)
+    return [("phantom", first + sequence, sequence) for sequence in range(n)]
+
+
 def test_what_is_appended_after_the_start_by_nobody_is_a_phantom() -> None:
     bench = put_back()
-    offset = bench.end
-    bench.log[bench.end] = (500, 1, 0)
-    bench.end += 1
-    bench.settle()
+    wrong = strangers(bench, 40)
+    bench.looked_up(500)
+    assert bench.found() == wrong
+    wrong += strangers(bench, 2)
     bench.fold(f.ProducerLooked(bench.now_ns, 500, None))
-    assert bench.found() == [("phantom", offset, 0)]
+    assert bench.found() == wrong, "at once: it is known to be a stranger"
+    assert (bench.tracker.state.doubts, bench.tracker.state.lookups) == ({}, {})
+
+
+@pytest.mark.parametrize("knows", [None, 2], ids=["producer", "generation"])
+def test_what_a_sibling_writes_while_a_store_that_was_put_back_lacks_it_is_no_phantom(knows: int | None) -> None:
+    bench = put_back()
+    strangers(bench, 40, generation=3)
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, knows))
+    bench.now_ns += 55 * S
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, knows))
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, 3))  # it has registered again
+    bench.now_ns += 100 * S
+    strangers(bench, 40, generation=3)
+    assert bench.found() == []
+    assert (bench.tracker.state.doubts, bench.tracker.state.lookups) == ({}, {})
+
+
+def test_the_store_is_asked_again_until_it_answers_and_as_long_as_it_may_learn_of_the_producer() -> None:
+    bench = put_back()
+    strangers(bench)
+    tracker = bench.tracker
+
+    def asked(after_s: int, *facts: f.Fact) -> list[int]:
+        bench.now_ns += after_s * S
+        tracker.fold([*facts, f.Tick(bench.now_ns)])
+        return tracker.drain().unknown_producers
+
+    assert asked(1) == []
+    assert asked(5) == [500], "an answer may be lost"
+    assert asked(0, f.ProducerLooked(bench.now_ns, 500, None)) == []
+    assert asked(5) == [500], "the answer may change"
+    assert asked(1, f.RunnerStarted(bench.now_ns, "canary-0", "test")) == [500], "nobody answers a former process"
+    assert asked(0, f.ProducerLooked(bench.now_ns, 500, 1)) == []
+    assert asked(100) == []
 
 
 def test_a_phantom_stays_one_when_it_is_read_again_after_a_restart() -> None:
     bench = put_back()
-    bench.log[bench.end] = (500, 1, 0)
-    bench.end += 1
-    bench.settle()
-    bench.fold(f.ProducerLooked(bench.now_ns, 500, None))
+    strangers(bench)
+    bench.looked_up(500)
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
     bench.settle()
     for _ in range(2):
         bench.fold(f.Polled(bench.now_ns, "reread-900", RC, TOPIC, 0, bench.end - 1, 500, 1, 0))
         bench.fold(f.ProducerLooked(bench.now_ns, 500, None))
     assert [kind for kind, *_ in bench.found()] == ["phantom"]
+
+
+def test_a_phantom_is_said_though_the_canary_starts_again_before_it_is_certain() -> None:
+    bench = put_back()
+    wrong = strangers(bench)
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, None))
+    bench.now_ns += S
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    bench.settle()
+    bench.looked_up(500)
+    assert bench.found() == wrong
+
+
+def test_what_is_in_doubt_is_forgotten_with_the_incarnation_that_it_was_in() -> None:
+    bench = put_back()
+    strangers(bench)
+    bench.fold(f.ProducerLooked(bench.now_ns, 500, None))
+    bench.topic_id, bench.end, bench.log, bench.epoch = "incarnation-2", 0, {}, 0
+    bench.round()
+    bench.looked_up(500)
+    assert bench.found("phantom") == []
+    assert (bench.tracker.state.doubts, bench.tracker.state.lookups) == ({}, {})
 
 
 def test_what_a_former_start_promised_is_still_judged_after_a_new_one() -> None:

@@ -32,6 +32,8 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.installation = fact.installation or state.installation
     state.started = [fact.remembered_ns or 0, fact.at_ns]
     state.asks.clear()
+    for lookup in state.lookups.values():
+        lookup[1] = 0
     state.unprobed.clear()
     state.unanswered.clear()
     liveness.runner_started(scope)

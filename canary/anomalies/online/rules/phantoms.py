@@ -13,6 +13,9 @@ from canary.probe.identity import Identity
 
 _DOUBTS_KEPT = 1000
 _EVERY_GENERATION = 1 << 62
+_REGISTERED_NS = 60 * 10**9
+"""Every live runner has registered its generations again within so long, if the store forgot them."""
+_ASK_AGAIN_NS = 5 * 10**9
 
 
 def sender(scope: Scope, topic: Topic, log: Log, stream: Stream | None, first: f.Polled, n: int) -> Stream | None:
@@ -37,7 +40,6 @@ def _unknown(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> S
     if producer is None or (producer.live and first.generation > producer.generation):
         known = state.siblings.get(first.producer_id)
         if known is None or first.generation > known:  # the store knows whose it is
-            scope.found.unknown_producers.append(first.producer_id)
             doubts = state.doubts.setdefault(first.producer_id, [])
             doubts.extend(
                 [topic.name, log.partition, first.offset + i, first.generation, first.sequence + i, first.consumer]
@@ -79,21 +81,41 @@ def report_phantom(scope: Scope, topic: Topic, log: Log, run: Records, consumer:
     scope.emit_run(topic, log, run, found)
 
 
+def ask(scope: Scope) -> None:
+    """Ask the store about producers in doubt, now and then; called after each stretch of facts."""
+    now_ns = scope.state.now_ns
+    for producer_id in scope.state.doubts:
+        lookup = scope.state.lookups.setdefault(producer_id, [0, now_ns])
+        if now_ns >= lookup[1]:
+            lookup[1] = now_ns + _ASK_AGAIN_NS
+            scope.found.unknown_producers.append(producer_id)
+
+
 def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
     """The store answers about a producer that this process does not know.
 
     Probes of a producer that the store does not know either are phantoms, unless they were in the log before this
-    process started: then store and ledger may both have been restored from a time before they were written.
+    process started: then store and ledger may both have been restored from a time before they were written. If only
+    the store was, a sibling runner goes on to write under a generation that is forgotten there, and registers it again
+    with its next view. So what is in doubt for less than that is asked about again.
     """
-    state = scope.state
-    known = state.siblings.get(fact.producer_id)
+    state, producer_id = scope.state, fact.producer_id
+    known = state.siblings.get(producer_id)
     highest = max(-1 if fact.generation is None else fact.generation, -1 if known is None else known)
-    beyond = [doubt for doubt in state.doubts.pop(fact.producer_id, []) if doubt[3] > highest]
-    if known != -1 and any(offset < scope.place(name, p)[1].before for name, p, offset, *_ in beyond):
+    beyond = [doubt for doubt in state.doubts.pop(producer_id, []) if doubt[3] > highest]
+    lookup = state.lookups.pop(producer_id, [0, 0])
+    unsettled = known != -1  # else the store was asked for long enough
+    of_this_start = not 0 < lookup[0] < state.started[1]  # else they were appended while a former process ran
+    if unsettled and of_this_start and any(offset < scope.place(name, p)[1].before for name, p, offset, *_ in beyond):
         highest, beyond = _EVERY_GENERATION, []
-        memory.forgotten_producer(scope, fact.producer_id)
+        memory.forgotten_producer(scope, producer_id)
+    if beyond and unsettled:
+        lookup[0] = lookup[0] or state.now_ns
+        if state.now_ns - lookup[0] < _REGISTERED_NS:
+            state.doubts[producer_id], state.lookups[producer_id] = beyond, lookup
+            beyond = []
     if beyond or highest >= 0:
-        state.siblings[fact.producer_id] = highest
+        state.siblings[producer_id] = highest
     for name, partition, offset, generation, sequence, consumer in beyond:
-        identity = Identity(fact.producer_id, generation, partition, sequence)
+        identity = Identity(producer_id, generation, partition, sequence)
         report_phantom(scope, *scope.place(name, partition), Records(offset, 1, identity), consumer)
