@@ -8,6 +8,8 @@ from canary.anomalies.online.stream import Stream
 
 SKIPPED = frozenset({"skipped"})
 """Reasons of probes that a consumer skipped: it was given their neighbours."""
+CUT = "end"
+"""Reason of promises below which the log's end was listed several times: a fetch decides whether they are gone."""
 PASSED = SKIPPED | {"late-ack", "late-place"}
 """Reasons of probes that a consumer passed without a delivery, at least by its position."""
 

@@ -174,16 +174,17 @@ class RereadWorker(Worker):
         return wanted.broken_off("stopped")
 
     def _begin(self, client: Any, wanted: _Range) -> _Outcome | None:
-        """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read."""
+        """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read.
+
+        A range beyond the listed end is fetched, too: a broker may list an end that is too low.
+        """
         bounds = self._bounds(client, wanted)
         if isinstance(bounds, _Outcome):
             return bounds
-        log_start, log_end = bounds
+        log_start, wanted.listed_end = bounds
         self._inbox.put([wanted.begin(log_start)])
         if wanted.position >= wanted.request.end:
             return wanted.reached_end()
-        if wanted.position > log_end:
-            return wanted.broken_off(f"end of log at {log_end}")
         client.assign([TopicPartition(wanted.request.topic, wanted.request.partition, wanted.position)])
         return None
 
@@ -219,6 +220,7 @@ class _Range:
         self.request = request
         self.consumer = consumer
         self.position = request.start
+        self.listed_end = 0
         self._isolation: Isolation = isolation
         self._tag = tag
         self._clock = clock
@@ -257,6 +259,8 @@ class _Range:
                 return self.reached_end()
             self.position = message.offset()
             return self.broken_off(f"end of log at {message.offset()}")
+        if error.code() in OUT_OF_RANGE and self.position > self.listed_end:
+            return self.broken_off(f"end of log at {self.listed_end}")
         if error.code() in OUT_OF_RANGE or error.code() in _HOPELESS:
             return self.broken_off(text_of(error))
         return None  # passing; if it stays, silence ends the range

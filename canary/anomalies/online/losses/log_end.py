@@ -14,9 +14,9 @@ from canary import facts as f
 from canary.anomalies import policy
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import Log, Missing, Regression
-from canary.anomalies.online.missing import absent
+from canary.anomalies.online.missing import CUT, absent, miss
 from canary.anomalies.online.rules import memory, retention
-from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.scope import Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.topology import liveness, timeline
@@ -193,11 +193,10 @@ def _cut(scope: Scope, topic: Topic, log: Log, fact: f.Listed, regression: Regre
     log.see_cut(evidence, topic.streams)
     log.corrupt.remove(fact.end, max(log.corrupt.end() or 0, fact.end))  # a damaged record there later is another one
     scope.meters(topic.name, log.partition).regressions += 1
-    for offset, count, sequence, tag in reversed(regression.runs):  # the last ones are removed the fastest
+    for offset, count, sequence, tag in regression.runs:
         a = max(offset, fact.end)
-        for run in reversed(log.claims.aligned(a, offset + count, sequence - offset, tag)):
-            state = scope.state
-            absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal), by_end=True)
+        for run in log.claims.aligned(a, offset + count, sequence - offset, tag):
+            miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)
 
 
 def report_cut(scope: Scope, topic: Topic, log: Log) -> None:

@@ -3,13 +3,13 @@
 from canary import facts as f
 from canary.anomalies.online.log import Log, Missing, Reread, Unplaced
 from canary.anomalies.online.losses import random_reads, scrub
-from canary.anomalies.online.missing import PASSED, SKIPPED, absent, not_given, stop_awaiting
+from canary.anomalies.online.missing import CUT, PASSED, SKIPPED, absent, not_given, stop_awaiting
 from canary.anomalies.online.rules.claims import copies
 from canary.anomalies.online.scope import Found, Scope, always
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
-from canary.anomalies.online.topology import timeline
+from canary.anomalies.online.topology import liveness, timeline
 from canary.anomalies.online.wanted import BESIDE, RANDOM, SCRUB, want
 from canary.anomalies.violation import Records
 
@@ -136,6 +136,10 @@ def _judge_asked(
             _judge_range(scope, topic, log, reread, m, m.offset + gone, m.offset + below)
         if below < m.count:
             rest = m.part(m.sequence + below, m.count - below, scope.state.ordinal, tries=m.tries, given=m.given)
+            hides = liveness.hiding(scope, topic, log) is not None
+            if ended and m.why == CUT and not hides:  # the end was listed below them before, as often as that takes
+                absent(scope, topic, log, rest, by_end=True)
+                continue
             if ended:
                 rest.state = "beyond"
                 log.missing.append(rest)
