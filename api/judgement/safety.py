@@ -19,7 +19,7 @@ from api.judgement.verified import moment, plain_duration
 from api.knowledge.views import ClusterView
 from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
-from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, UNORDERED, WRITES_LOST
+from canary.anomalies.policy import BLINDNESS, FORGOTTEN, LOSSES, SUSPECTED, UNORDERED, WRITES_LOST
 from storage.store.values import WINDOW, ViolationGroup
 
 Level = Literal["safe", "watch", "unknown", "broken"]
@@ -236,6 +236,15 @@ def _blinded(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[s
                 yield f"Nothing is known of {cluster.name} now: {title[0].lower()}{title[1:]}."
 
 
+def _suspected(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
+    found = [row for row in rows if row.kind == SUSPECTED and row.state != "resolved"]
+    if found:
+        number = sum(row.records for row in found)
+        places = "1 partition" if number == 1 else f"{number:,} partitions"
+        since = moment(min(row.first_ns for row in found))
+        yield f"Whether writes of {places} of {cluster.name} are lost is unknown: they are suspected since {since}."
+
+
 def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     if not cluster.total("canary_probes_acked_total"):
         yield f"{cluster.name} has not acknowledged a probe yet."
@@ -268,7 +277,7 @@ def _slow(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str
 
 def _warns(_cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[str]:
     open_ones = (row for row in rows if row.severity == "warning" and row.state == "open")
-    warnings = sum(row.records for row in open_ones if row.kind not in BLINDNESS)
+    warnings = sum(row.records for row in open_ones if row.kind not in BLINDNESS | {SUSPECTED})
     yield from _counted(warnings, "1 warning is open", "warnings are open")
 
 
@@ -315,6 +324,7 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("unknown", _of_view(waits)),
     ("unknown", _of_view(verified.gone)),
     ("unknown", _blinded),
+    ("unknown", _suspected),
     ("unknown", _unproven),
     ("unknown", _of_view(verified.silent)),
     ("unknown", _of_view(verified.unread)),

@@ -20,6 +20,21 @@ LOG_ANOMALIES = (
         picture=(("acknowledged", "+a +b +c +d"), ("the log", "a b ~c d"), ("a reader", "a b . d")),
     ),
     Anomaly(
+        name="suspected-loss",
+        title="A loss is suspected",
+        severities=("warning",),
+        scopes=("online",),
+        meaning="Acknowledged writes were not found at their places, and for a minute no fetch, and no answer about "
+        "the topic's id, has shown whether they are lost.",
+        implies="They may be lost. It is a lost write as soon as a fetch shows that they are not there, and over when "
+        "one gives them.",
+        do_first="See why the partition's leader answers no fetch, or the controller no question about the topic; "
+        "until then restart and reassign nothing.",
+        source="jepsen-redpanda 2.2 and 3.6 (#6)",
+        ends=True,
+        picture=(("acknowledged", "+a +b +c +d"), ("the log", "a b ?c d"), ("a fetch", ". . ?no_answer .")),
+    ),
+    Anomaly(
         name="unseen",
         title="Acknowledged, not seen",
         severities=("info", "warning", "critical"),

@@ -16,6 +16,8 @@ FENCED: Final = frozenset(one.name for one in WORKLOADS.values() if one.fenced)
 
 WRITES_LOST: Final = "lost-write"
 """The kind whose records are the acknowledged writes that are gone, one each; "lost, ever" counts it."""
+SUSPECTED: Final = "suspected-loss"
+"""The kind of promises that are not found, and not confirmed as lost either: whether they are is unknown."""
 FORGOTTEN: Final = "memory-lost"
 """The kind for a past time of which nothing is known."""
 LOSSES: Final = frozenset(kind for kind, entry in CATALOGUE.items() if entry.shows == "loss")

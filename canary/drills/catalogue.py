@@ -33,6 +33,8 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
             ("record-lost", "record-changed"),
             "They are about topics of applications, and found at night: tests/spark_reconcile has them on brokers.",
         ),
+        "suspected-loss": "It needs a leader that answers everything but fetches, which no fault of a lab makes: "
+        "tests/anomalies has it.",
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
         "that are higher again, or leaves partitions that take no writes.",

@@ -50,7 +50,14 @@ TELL: Final = (shared.TELL_OWNERS, shared.EXPORT, shared.CLOSE_LOST)
 
 LOST: Final = Runbook(
     title="Acknowledged writes are gone",
-    kinds=("lost-write", "truncation", "offset-regression", "inconsistent-offsets", "unclean-election"),
+    kinds=(
+        "lost-write",
+        "suspected-loss",
+        "truncation",
+        "offset-regression",
+        "inconsistent-offsets",
+        "unclean-election",
+    ),
     means=(
         Step(
             "It is not late: readers have passed the place. Somewhere a broker without the record became leader (an "
@@ -66,7 +73,7 @@ LOST: Final = Runbook(
         shared.ON_THE_PAGES,
         READ_THE_PLACE,
         Step(
-            "A violation that says unconfirmed has not been read again yet, and an election that is only suspected "
+            "A loss that is suspected has been confirmed by no fetch yet, and an election that is only suspected "
             "(info) may be a replica that rejoined between two looks. Of a topic that is watched, not probed, the "
             "first sign may be all there is: do as if it were real until it is disproved."
         ),

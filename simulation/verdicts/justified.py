@@ -246,6 +246,7 @@ JUSTIFIED: dict[str, Justified] = {
     "blind": Justified("something was ill", _ill, ONLY_ILL),
     "unwritable": Justified("something was ill", _ill, ONLY_ILL),
     "stalled": Justified("something was ill, or a transaction hangs", _stalled, ONLY_ILL),
+    "suspected-loss": Justified("something was ill", _ill, ONLY_ILL),
     "committed-offset-regression": OF_RELAY,
     "memory-lost": Justified("ledger or store was damaged, wiped or put back before", _forgotten),
 }

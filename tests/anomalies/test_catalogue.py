@@ -11,7 +11,8 @@ from canary.anomalies.policy import CONDITIONS
 NAMES = [
     name
     for line in """
-lost-write unseen duplicate inconsistent-offsets G1a precommitted-read fractured-transaction poll-skip nonmonotonic-poll
+lost-write suspected-loss unseen duplicate inconsistent-offsets G1a precommitted-read fractured-transaction poll-skip
+nonmonotonic-poll
 int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonotonic-send reorder G0 G1c corrupt phantom
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -152,7 +153,7 @@ def test_rest_and_page_show_modes_and_details(client: Client, store: Store) -> N
     asked = [{"question": "describe_cluster", "since_ns": AGO, "error": f"{RAW} <b>"}]
     late = proof("relay", late=shortfall(1), verified_ns=AGO, unverified=2, unverified_ns=AGO)
     content = view(now_ns=NOW_NS, proofs=[proof(), late], unanswered=asked)
-    store.views.save("prod", "canary-0", NOW_NS, content)
+    store.views.save("prod", "canary-0", time.time_ns(), content)
     body = client.get("/api/v1/clusters/prod/summary").json()
     assert body["details"] == [f"describe_cluster: {RAW} <b>"]
     assert [(one["mode"], one["silent"], one["unverified"]) for one in body["modes"]] == [

@@ -380,8 +380,6 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "losses/rereads.py",
         _TESTS,
-        ("", "_TRIES = 2", "_TRIES = 1"),
-        ("", "_TRIES = 2", "_TRIES = 100"),
         ("ended", "reread.former or _shows_nothing(scope, topic, reread, reached)", "reread.former"),
         ("ended", "min((m.formers for m in asked), default=log.former_rereads)", "log.former_rereads"),
         ("_judge_asked", "gone = max(min(reread.start - m.offset, m.count), 0)", "gone = 0"),
@@ -722,8 +720,8 @@ ONLINE: Final[list[Mutation]] = [
         ("_take_back", "m.at_ns >= at_ns or m.ordinal >= ordinal", "False"),
         (
             "_take_back",
-            'm.why, m.state, m.request_id, m.tries, m.confirmed = "reread", "ask", None, 0, True',
-            '_, m.state, m.request_id, m.tries, m.confirmed = "reread", "ask", None, 0, True',
+            'm.why, m.state, m.request_id, m.tries = "reread", "ask", None, 0',
+            '_, m.state, m.request_id, m.tries = "reread", "ask", None, 0',
         ),
     ),
     *mutations(

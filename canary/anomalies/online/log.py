@@ -56,7 +56,6 @@ class Missing:
     request_id: int | None = None
     samples: int = 0
     tries: int = 0
-    confirmed: bool = True
     given: bool = False
     """Passed for certain: every consumer has read beyond them, or a consumer restarted beyond them."""
     epoch: int | None = None

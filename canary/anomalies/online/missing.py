@@ -72,8 +72,7 @@ def absent(scope: Scope, topic: Topic, log: Log, missing: Missing, *, by_end: bo
         return  # it is at another offset, and the probe at this one has contradicted it already
     for x, y in stream.lost.without(missing.sequence, missing.sequence + missing.count):
         if not known_absent(log, missing.tag, x, y):
-            more = {"state": "absent", "confirmed": missing.confirmed, "by_end": by_end}
-            seek(log, missing.part(x, y - x, scope.state.ordinal, **more))
+            seek(log, missing.part(x, y - x, scope.state.ordinal, state="absent", by_end=by_end))
 
 
 def not_given(log: Log, stream: Stream, a: int, b: int, past: int | None = None, heard_since: int = -1) -> IntervalSet:

@@ -428,21 +428,6 @@ def test_nothing_is_called_lost_while_rereads_get_no_answer_and_the_cluster_is_s
     assert b.found() == []
 
 
-def test_a_loss_that_no_reread_confirms_or_denies_is_said_unconfirmed() -> None:
-    b = Bench()
-    b.write(10)
-    del b.log[4]
-    b.answering = False
-    b.poll()
-    for _ in range(6):
-        b.round()
-        for r in b.requests:
-            b.fold(f.RereadEnded(b.now_ns, r.request_id, RC, TOPIC, 0, r.start, r.end, r.start, False, "timed out"))
-    assert b.found() == [("lost-write", 4, 4)]
-    (violation,) = b.violations.values()
-    assert violation.evidence["confirmed"] is False
-
-
 def test_a_loss_while_the_canary_was_down_is_found_at_its_start() -> None:
     b = Bench()
     b.write(10)

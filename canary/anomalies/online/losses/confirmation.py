@@ -7,7 +7,7 @@ from canary.anomalies.online.log import Held, Log, Missing, Unplaced
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.online.losses.log_end import report_cut
 from canary.anomalies.online.missing import PASSED, stop_awaiting
-from canary.anomalies.online.rules import relays, retention
+from canary.anomalies.online.rules import relays
 from canary.anomalies.online.rules.claims import first_write
 from canary.anomalies.online.rules.held import claimed, graded_copies, standing, standing_copies, unheard
 from canary.anomalies.online.scope import Scope
@@ -179,10 +179,6 @@ def _in_question(scope: Scope, topic: Topic, log: Log, m: Missing) -> IntervalSe
             # claimed again meanwhile, by a read or a late acknowledgement: read again
             log.missing.append(m.part(x, y - x, scope.state.ordinal))
         left.remove(run.value, run.value + run.length)
-    if not m.confirmed:  # a confirmed loss happened before the start moved
-        for x, y in left.within(m.sequence, log.start - shift):
-            retention.expired_unread(scope, topic, stream, x, y)
-        left.remove(m.sequence, log.start - shift)
     return left
 
 

@@ -44,7 +44,7 @@ _LINES = 3
 
 def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     """Report losses found together: one violation for each stretch without a survivor."""
-    stretches: dict[tuple[str, bool], list[tuple[list[Loss], list[Records]]]] = {}
+    stretches: dict[str, list[tuple[list[Loss], list[Records]]]] = {}
     # the relay's group stands where it stood: below that, it passes over what the log was given in place of the lost
     log.relay_doubt = log.relay_taken
     for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
@@ -56,7 +56,7 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
         if log.cut is not None and loss.sequence >= log.cut_sent.get(loss.tag, 0):
             log.lost_later.add(loss.offset, loss.offset + loss.size)
         stream = topic.streams[loss.tag]
-        found = stretches.setdefault((stream.mode, loss.missing.confirmed), [])
+        found = stretches.setdefault(stream.mode, [])
         run = Records(loss.offset, loss.size, stream.identity(loss.sequence))
         last = [one for one in found[: -_LINES - 1 : -1] if len(one[1]) < MOST_RUNS]
         ongoing = [one for one in last if _goes_on(topic, log, one[0][-1], loss)]
@@ -70,7 +70,7 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
             runs[-1] = before._replace(size=before.size + run.size)
         else:
             runs.append(run)
-    for (mode, _), found in stretches.items():
+    for mode, found in stretches.items():
         for losses, runs in found:
             _report_stretch(scope, topic, log, mode, losses, runs)
 
@@ -96,14 +96,13 @@ def _report_stretch(scope: Scope, topic: Topic, log: Log, mode: str, losses: lis
     hows = sorted({x.missing.why for x in losses})
     count, acknowledged = sum(x.size for x in losses), sum(x.acknowledged for x in losses)
     read = sum(x.read for x in losses)
-    doubt = "" if first.confirmed else " (unconfirmed: the re-read got no answer)"
-    summary = f"{what(count, acknowledged)} gone: {'; '.join(_HOW[why] for why in hows)}{doubt}"
+    summary = f"{what(count, acknowledged)} gone: {'; '.join(_HOW[why] for why in hows)}"
     evidence = {
         "acknowledged": acknowledged > 0,
         "read_before": read > 0,
         "how": ", ".join(hows),
         "missed_at_ns": first.at_ns,
-        "confirmed": first.confirmed,
+        "confirmed": True,  # a fetch showed it; a loss that none confirms is suspected
     }
     if (sent := _sent(topic, losses)) is not None:
         evidence["sent_ns"] = sent

@@ -25,8 +25,6 @@ _FORMER_REREADS = 30
 A restore of the metadata gives epochs again, so that a log may have records of a lower one among those of the present
 one. What is missing there is counted for itself: beside it the present leader may answer all the time.
 """
-_TRIES = 2
-"""Re-reads without an answer, of a partition that otherwise answers, before a loss is reported unconfirmed."""
 
 
 def ended(scope: Scope, fact: f.RereadEnded) -> None:
@@ -145,11 +143,7 @@ def _judge_asked(
                 log.missing.append(rest)
                 continue
             rest.tries += 1
-            if rest.tries >= _TRIES and topic.gone_since_ns is None:
-                rest.confirmed = False
-                absent(scope, topic, log, rest)
-            else:
-                log.missing.append(rest)
+            log.missing.append(rest)
     _judge_unplaced(scope, topic, log, request_id, reached)
 
 
@@ -161,7 +155,7 @@ def _judge_range(scope: Scope, topic: Topic, log: Log, reread: Reread, m: Missin
         for first, end in log.corrupt.without(at, x):
             _present(scope, topic, log, stream, m, first, end)
         if x < y:
-            absent(scope, topic, log, m.part(x + shift, y - x, scope.state.ordinal, confirmed=m.confirmed))
+            absent(scope, topic, log, m.part(x + shift, y - x, scope.state.ordinal))
         at = y
 
 

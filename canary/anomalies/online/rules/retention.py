@@ -139,7 +139,7 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     """Drop what is missing below the start and can no longer be found; what is known as absent was lost before."""
     for m in log.missing:
         below = min(max(start - m.offset, 0), m.count)
-        if below and not (m.state == "absent" and m.confirmed):
+        if below and m.state != "absent":
             stream = topic.streams[m.tag]
             for x, y in stream.unseen.get("read_committed", _NOTHING).within(m.sequence, m.sequence + below):
                 expired_unread(scope, topic, stream, x, y)

@@ -108,5 +108,5 @@ def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
         if stream.indeterminate.covers(a, b) and not stream.seen.overlaps(a, b):
             continue  # no promise any more
         if m.at_ns >= at_ns or m.ordinal >= ordinal:
-            m.why, m.state, m.request_id, m.tries, m.confirmed = "reread", "ask", None, 0, True
+            m.why, m.state, m.request_id, m.tries = "reread", "ask", None, 0
         log.missing.append(m)

@@ -12,16 +12,25 @@ that were given up wait for nothing, and a client that asks nothing is refused n
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.online.topology.settling import is_settled
-from canary.anomalies.policy import is_due
+from canary.anomalies.online.topology.standstills import (
+    AT,
+    PRODUCER,
+    SUSPICION,
+    Standstill,
+    key_of,
+    reading,
+    standing,
+    standing_at,
+    suspicions,
+)
+from canary.anomalies.policy import SUSPECTED, is_due
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 
@@ -39,8 +48,8 @@ _QUIET_NS = 90 * 10**9
 """A refusal is over no sooner than so long after the last one: what is refused is tried at least each half minute, and
 until then other questions are answered."""
 _BLIND = "blind"
-_CLOCK, _PRODUCER, _AT = "clock", "producer", "at"
-"""The kinds of places that stand, by which their keys begin: KIND/topic/partition, and of _AT an offset."""
+_CLOCK = "clock"
+"""The kind of place of clocks that disagree, as those of `standstills`."""
 SILENT_NS = 45 * 10**9
 """Without any answer for so long the cluster is silent: longer than a change of controller takes."""
 _QUESTION_NS = 10 * 10**9
@@ -58,21 +67,12 @@ REFUSALS = (
 )
 """Parts of the names of errors with which the cluster refuses: credentials, rights, certificate, quota."""
 
-ADOPTED = frozenset({_BLIND, "unwritable", "stalled", "clock-skew"})
+_SAID = {PRODUCER: "unwritable", SUSPICION: SUSPECTED}
+"""The conditions that stand in a partition which is led, and in a cluster that answers."""
+ADOPTED = frozenset({_BLIND, "unwritable", "stalled", "clock-skew", SUSPECTED})
 """The kinds of conditions of this room."""
 _CODE = re.compile(r"(?:KafkaError\{code=)?([A-Z_]+)")
 """The name of an error at the beginning of its text."""
-
-
-class _Standstill(NamedTuple):
-    """What makes no progress in a log: since when (None: first look) and until when it was tried (None: now)."""
-
-    key: str
-    why: Callable[[], str]
-    since_ns: int | None = None
-    until_ns: int | None = None
-    offset: int | None = None
-    reader: str | None = None
 
 
 def judge(scope: Scope) -> None:
@@ -82,7 +82,7 @@ def judge(scope: Scope) -> None:
         if _is_over(state, key, stall):
             _end(scope, key)
     for topic, log in _probed(state):
-        for one in _standing(topic, log):
+        for one in (*standing(topic, log), *suspicions(topic, log)):
             _count_stall(scope, topic, log, one)
     for stall in state.stalls.values():
         _report_again(scope, stall)
@@ -110,12 +110,14 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
         return True
     if stall.said is not None and stall.said.topic_id in topic.dead_ids:
         return True
-    if kind == _AT:
+    if kind == AT:
         awaited = set(stall.readers).intersection(state.probed[topic.name].readers) - log.readers.keys()
         here = log.listed_ordinal > 0 and not awaited and len(log.readers) > 1  # those of both isolation levels
-        goes_on = here and all(one.key != key for one in _reading(topic, log))
+        goes_on = here and all(one.key != key for one in reading(topic, log))
+    elif kind == SUSPICION:
+        return not log.missing and not log.unplaced
     else:
-        goes_on = kind == _PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
+        goes_on = kind == PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
     stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
     return goes_on and (stall.said is None or is_settled(log, stall.said.at_ns, state.now_ns - stall.over_ns))
 
@@ -124,8 +126,8 @@ def _sees_again(state: State, refused_ns: int) -> bool:
     """Say whether, since it was refused, the cluster has answered, and has taken and given all that was tried."""
     if state.silent_ns >= SILENT_NS or state.answered_ns <= refused_ns or state.now_ns - refused_ns <= _QUIET_NS:
         return False
-    standing = (one.since_ns for topic, log in _probed(state) for one in _standing(topic, log))
-    return not any(since_ns is not None and since_ns <= refused_ns for since_ns in standing)
+    since = (one.since_ns for topic, log in _probed(state) for one in standing(topic, log))
+    return not any(since_ns is not None and since_ns <= refused_ns for since_ns in since)
 
 
 def _end(scope: Scope, key: str) -> None:
@@ -133,7 +135,7 @@ def _end(scope: Scope, key: str) -> None:
     stall, (kind, *place) = scope.state.stalls.pop(key), key.split("/")
     if stall.said is None:
         return
-    others = _readers_in(scope.state, place[0], int(place[1])) if kind == _AT else []
+    others = _readers_in(scope.state, place[0], int(place[1])) if kind == AT else []
     heir = next((one for one in others if one.said is None and one.watched_ns >= LIMIT_NS), None)
     if heir is None:
         scope.found.ended.append(stall.said)
@@ -145,7 +147,7 @@ def _readers_in(state: State, topic: str, partition: int) -> list[Stall]:
     """Return what is known to stand of consumers in a partition."""
     log = state.log(topic, partition)
     places = [] if log is None else [reader.position for reader in log.readers.values()]
-    keys = dict.fromkeys(_key(_AT, topic, partition, at) for at in places)
+    keys = dict.fromkeys(key_of(AT, topic, partition, at) for at in places)
     return [state.stalls[key] for key in keys if key in state.stalls]
 
 
@@ -159,39 +161,6 @@ def _probed(state: State) -> Iterator[tuple[Topic, Log]]:
         yield from ((topic, log) for log in topic.logs.values() if _is_probed(state, topic, log))
 
 
-def _standing(topic: Topic, log: Log) -> Iterator[_Standstill]:
-    """Yield what makes no progress, or has made none since the last probe was sent, just now."""
-    yield from _reading(topic, log)
-    if log.tried_ns:
-        key = _key(_PRODUCER, topic.name, log.partition)
-        yield _Standstill(key, partial(_unacknowledged, topic, log), log.tried_ns, log.given_up_ns or None)
-
-
-def _reading(topic: Topic, log: Log) -> Iterator[_Standstill]:
-    """Yield the last stable offset that does not move, and consumers that do not."""
-    stable, end = log.stable, log.end
-    if stable is not None and end is not None and stable < end:
-        why = f"the last stable offset stands at {stable} and the log ends at {end}: a transaction was never ended"
-        yield _Standstill(_standing_at(topic, log, stable), lambda: why, offset=stable)
-    for name, reader in log.readers.items():
-        at, goal = reader.position, log.goal(reader)
-        if goal is not None and at < goal:
-            words = partial("{} stands at {} and may read up to {}: its leader ({}) gives it nothing".format, name)
-            said = partial(words, at, goal, log.leader)
-            yield _Standstill(_standing_at(topic, log, at), said, reader.moved_at_ns, offset=at, reader=name)
-
-
-def _unacknowledged(topic: Topic, log: Log) -> str:
-    """Say what of a partition has no acknowledgement."""
-    led = f"leader {log.leader}, in sync {log.isr}"
-    for stream in topic.streams:
-        first = stream.open.first() if stream.live and stream.partition == log.partition else None
-        if first is not None:
-            waiting = f"{stream.open.total} probes of the mode {stream.mode} wait for an acknowledgement"
-            return f"{waiting}, from sequence {first} on: {led}"
-    return f"no probe was acknowledged, and the last one was given up: {led}"
-
-
 def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
     """Return the last stable offset if it has been reported to stand, or has gone below the log's start.
 
@@ -200,7 +169,7 @@ def hidden_from(scope: Scope, topic: Topic, log: Log) -> int | None:
     stable = _open_at(log)
     if stable is None:
         return None
-    stall = scope.state.stalls.get(_standing_at(topic, log, stable))
+    stall = scope.state.stalls.get(standing_at(topic, log, stable))
     stands = stable <= log.start or (stall is not None and stall.said is not None)
     return stable if stands else None
 
@@ -219,16 +188,7 @@ def _open_at(log: Log) -> int | None:
     return log.stable if is_open else None
 
 
-def _standing_at(topic: Topic, log: Log, offset: int) -> str:
-    return _key(_AT, topic.name, log.partition, offset)
-
-
-def _key(kind: str, topic: str, *place: int | None) -> str:
-    """Return the key of a standstill: KIND/topic/partition, and of _AT an offset."""
-    return "/".join([kind, topic, *map(str, place)])
-
-
-def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None:
+def _count_stall(scope: Scope, topic: Topic, log: Log, one: Standstill) -> None:
     """Count how long there is no progress; consumers of one partition are one violation, with the first reason found.
 
     While its producers stand, that its consumers do is no news. Neither is a standstill of producers where the
@@ -250,13 +210,13 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: _Standstill) -> None
     long = stall.watched_ns >= LIMIT_NS and (one.since_ns is None or tried_ns >= LIMIT_NS)
     if stall.said is not None or not long:
         return
-    if one.key.startswith(f"{_PRODUCER}/"):
+    place, kind = f"{topic.name}-{log.partition}, ", one.key.split("/")[0]
+    if kind in _SAID:
         if _BLIND not in state.stalls and log.leader is not None and log.leader >= 0:
-            place = f"{topic.name}-{log.partition}, "
-            _report(scope, stall, "unwritable", Where(topic, log.partition), place, one.why())
+            _report(scope, stall, _SAID[kind], Where(topic, log.partition, one.offset), place, one.why())
         return
     others = [] if one.since_ns is None else _readers_in(state, topic.name, log.partition)
-    producers = state.stalls.get(_key(_PRODUCER, topic.name, log.partition))
+    producers = state.stalls.get(key_of(PRODUCER, topic.name, log.partition))
     if one.since_ns is not None and producers is not None:
         others.append(producers)
     if all(other.said is None for other in others):
@@ -281,7 +241,7 @@ def runner_started(scope: Scope) -> None:
         refused = key == _BLIND and stall.last_ns > 0  # what was refused may not have been tried since
         stall.since_ns, stall.last_ns = min(stall.since_ns, now), now if refused else min(stall.last_ns, now)
         if stall.said is not None:
-            kept = 3 if key.startswith(f"{_PRODUCER}/") else None  # older states have a key for each probe
+            kept = 3 if key.startswith(f"{PRODUCER}/") else None  # older states have a key for each probe
             state.stalls.setdefault("/".join(key.split("/")[:kept]), stall)
     for topic in scope.state.topics.values():
         for log in topic.logs.values():
@@ -298,9 +258,10 @@ def adopt(state: State, left: Violation) -> bool:
     """
     key = {
         _BLIND: _BLIND,
-        "unwritable": _key(_PRODUCER, left.topic, left.partition),
-        "clock-skew": _key(_CLOCK, left.topic, left.partition),
-        "stalled": _key(_AT, left.topic, left.partition, left.offset),
+        "unwritable": key_of(PRODUCER, left.topic, left.partition),
+        "clock-skew": key_of(_CLOCK, left.topic, left.partition),
+        "stalled": key_of(AT, left.topic, left.partition, left.offset),
+        SUSPECTED: key_of(SUSPICION, left.topic, left.partition),
     }[left.kind]
     stall = state.stalls.setdefault(key, Stall(left.evidence["since_ns"], left.at_ns))
     if stall.said is not None:
@@ -373,7 +334,7 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
     """
     if first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
         return
-    state, key = scope.state, _key(_CLOCK, topic.name, log.partition)
+    state, key = scope.state, key_of(_CLOCK, topic.name, log.partition)
     if first.timestamp_ms is None:  # the topic has the producers' time
         if key in state.stalls:
             _end(scope, key)
