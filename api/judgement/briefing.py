@@ -4,23 +4,31 @@ Where and since when are fields of the incident itself; what else was in danger 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
 from api.judgement.exposure import BEFORE_NS
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Kind, likely_cause
-from api.judgement.lost_ranges import LostRange, losses, lost_ranges, timed
+from api.judgement.lost_ranges import LostRange, gone, losses, timed
 from api.shapes import Moment, ProbeIdentity, Shape, moment, moment_or_none
 from api.state import State
 from canary.probe.identity import Identity
-from storage.store.values import Findings, Incident, StoredViolation, TopologyFilter, TopologySpan
+from storage.store.cursors import Excerpt
+from storage.store.repositories.violations import MOST_JOINED
+from storage.store.values import (
+    Findings,
+    Incident,
+    StoredViolation,
+    TopologyFilter,
+    TopologySpan,
+    ViolationFilter,
+    ViolationRange,
+)
 
 RANGES = 20
 """At most so many ranges, the largest ones, are in a briefing."""
-JOINED = 20_000
-"""At most so many violations of a loss, the largest ones, are joined to ranges."""
 _HOLDERS = 3
 """At most so many brokers have a command that keeps their copy."""
 _SPANS = 2000
@@ -75,11 +83,13 @@ class Briefing(Shape):
 
     lost_records: int = Field(description="How many records are gone in all; 0: none is known to be.")
     lost_ranges: int | None = Field(
-        description=f"How many ranges these are; null: more than {JOINED:,} violations say so, which are not joined."
+        description=f"How many ranges these are; null: more than {MOST_JOINED:,} violations say so: not counted."
     )
     losses: list[LossOut] = Field(
         description=f"The largest ranges first, {RANGES} at most; empty where no write is known to be lost."
     )
+    losses_total: int | None = Field(description="Of how many ranges the losses are the largest: lost_ranges.")
+    losses_truncated: bool = Field(description="Whether there are more ranges than are listed.")
     cause: CauseOut
     steps: list[StepOut] = Field(description="The most urgent first.")
     brokers: dict[int, str] = Field(description="The address of each broker that the timeline knows.")
@@ -87,10 +97,10 @@ class Briefing(Shape):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an incident has, and the ``ranges`` that are gone, the largest first, as far as they are joined."""
+    """What an incident has, and the ``ranges`` that are gone, the largest ones of them first."""
 
     findings: Sequence[Findings]
-    ranges: Sequence[LostRange] = ()
+    ranges: Excerpt[ViolationRange] = field(default_factory=lambda: Excerpt([], 0))
 
     @property
     def firsts(self) -> list[StoredViolation]:
@@ -104,14 +114,25 @@ class Found:
 
     @property
     def losses(self) -> list[Findings]:
-        """Those of its findings that say what is gone."""
-        firsts = losses(self.firsts)
+        """Those of its findings that say what is gone; a false alarm does not."""
+        firsts = losses(one.first for one in self.findings if one.records)
         return [one for one in self.findings if one.first in firsts]
 
     @property
-    def largest(self) -> Sequence[LostRange]:
+    def lost_records(self) -> int:
+        """How many records are gone."""
+        return sum(one.records for one in self.losses)
+
+    @property
+    def words(self) -> str:
+        """What is listed of all that is gone: "the largest 20 of 10,000 ranges (200,000 writes)"; "": nothing is."""
+        kinds = [one.first.kind for one in self.losses]
+        return f"{self.ranges.words('largest', 'ranges')} ({gone(kinds[0], self.lost_records)})" if kinds else ""
+
+    @property
+    def largest(self) -> list[LostRange]:
         """The ranges that are shown one by one."""
-        return self.ranges[:RANGES]
+        return [LostRange(one) for one in self.ranges.items]
 
 
 async def found_in(state: State, incident: Incident) -> Found:
@@ -122,8 +143,8 @@ async def found_in(state: State, incident: Incident) -> Found:
     """
     findings: list[Findings] = await state.calls(state.store.violations.of_incident, incident.id)
     kinds = {one.first.kind for one in Found(findings).losses}
-    rows = await state.calls(state.store.violations.largest, incident.id, kinds, JOINED) if kinds else []
-    return Found(findings, lost_ranges(rows))
+    wanted = ViolationFilter(cluster=incident.cluster, incident_id=incident.id)
+    return Found(findings, await state.calls(state.store.violations.ranges, wanted, kinds, RANGES))
 
 
 async def briefing(
@@ -137,10 +158,7 @@ async def briefing(
     Raises:
         UnavailableError: the store does not answer.
     """
-    ends = {one.id for lost in found.largest for one in (lost.first, lost.found[-1])}
-    full = await state.calls(lambda: [state.store.violations.get(one) for one in sorted(ends)])
-    evidence = {one.id: one.evidence for one in full if one is not None}
-    lost = [timed(one, acknowledged, evidence) for one in found.largest]
+    lost = [timed(one, acknowledged) for one in found.largest]
     since_ns = min([incident.first_ns, *(one.times[0] for one in lost if one.times)]) - BEFORE_NS
     partition = await _partition(state, incident, since_ns)
     gone_and_there = await brokers_since(state, incident.cluster, since_ns)
@@ -152,9 +170,11 @@ async def briefing(
     named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
     steps = first_steps(incident.cluster, incident.topic, incident.partition, here, named, alive, cause)
     return Briefing(
-        lost_records=sum(one.records for one in found.losses),
-        lost_ranges=len(found.ranges) if sum(one.violations for one in found.losses) <= JOINED else None,
+        lost_records=found.lost_records,
+        lost_ranges=found.ranges.total,
         losses=[_loss(one, _leaders(partition, one), brokers) for one in lost],
+        losses_total=found.ranges.total,
+        losses_truncated=found.ranges.truncated,
         cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),
         steps=[StepOut.model_validate(one) for one in steps],
         brokers={number: one.address for number, one in brokers.items() if one.address},
@@ -238,7 +258,7 @@ def _before_the_last(led: Sequence[TopologySpan]) -> list[TopologySpan]:
 def _loss(lost: LostRange, leaders: Sequence[TopologySpan], brokers: dict[int, Broker]) -> LossOut:
     epochs = dict.fromkeys((span.leader, span.leader_epoch) for span in leaders if span.leader is not None)
     addresses = {number: one.address or None for number, one in brokers.items()}
-    first, last = lost.first, lost.found[-1]
+    first, last = lost.found.first, lost.found.last
     return LossOut(
         sentence=lost.sentence,
         kind=first.kind,

@@ -10,52 +10,58 @@ from dataclasses import dataclass, replace
 from api.shapes import clock
 from canary.anomalies.policy import LOSSES, WRITES_LOST
 from canary.probe.identity import Identity
-from storage.store.values import StoredViolation
+from storage.store.values import StoredViolation, ViolationRange
 
 
 @dataclass(frozen=True, slots=True)
 class LostRange:
-    """Neighbouring offsets whose records are gone, and the violations that say so, in the order of offsets.
+    """Neighbouring offsets whose records are gone, and the violations ``found`` that say so.
 
     ``times``: when the first and the last of them were acknowledged or sent (``timed`` says which), in ns since the
     epoch; None while that is not known.
     """
 
-    found: tuple[StoredViolation, ...]
+    found: ViolationRange
     times: tuple[int, int] | None = None
     timed: str = ""
 
     @property
     def first(self) -> StoredViolation:
         """The violation of the lowest offset."""
-        return self.found[0]
+        return self.found.first
 
     @property
     def last_offset(self) -> int | None:
         """The highest offset; None: not known."""
-        return _end(self.found[-1])
+        last = self.found.last
+        return last.offset if last.last_offset is None else last.last_offset
 
     @property
     def records(self) -> int:
         """How many records are gone."""
-        return sum(one.count for one in self.found)
+        return self.found.records
 
     @property
     def sentence(self) -> str:
         """The range for people; another kind of a loss says by itself what it took."""
-        if self.first.kind != WRITES_LOST and len(self.found) == 1:
+        if self.first.kind != WRITES_LOST and self.found.violations == 1:
             return self.first.summary
-        nouns = "write" if self.first.kind == WRITES_LOST else "record"
-        number = f"{self.records:,} {nouns}{'' if self.records == 1 else 's'}"
+        number = gone(self.first.kind, self.records)
         first, last = self.first.offset, self.last_offset
         where = "at an unknown offset" if first is None else f"offset {first:,}"
         if first is not None and last != first:
             where = f"offsets {first:,} to {last:,}"
-        seen_ns = min(one.first_seen_ns for one in self.found)
+        seen_ns = self.found.first_seen_ns
         if self.times is None:
             return f"{number}, {where}, acknowledged before {clock(seen_ns, seen_ns)}"
         begin, end = (clock(at_ns, seen_ns) for at_ns in self.times)
         return f"{number}, {where}, {self.timed} {begin}{'' if begin == end else f' to {end}'}"
+
+
+def gone(kind: str, records: int) -> str:
+    """Return how many records of a kind of loss are gone: "1 write", "200,000 writes"; "20 records" of another kind."""
+    noun = "write" if kind == WRITES_LOST else "record"
+    return f"{records:,} {noun}{'' if records == 1 else 's'}"
 
 
 def losses(violations: Iterable[StoredViolation]) -> list[StoredViolation]:
@@ -68,33 +74,17 @@ def losses(violations: Iterable[StoredViolation]) -> list[StoredViolation]:
     return [one for one in found if one.kind == WRITES_LOST] or found
 
 
-def lost_ranges(violations: Iterable[StoredViolation]) -> list[LostRange]:
-    """Return what violations say is gone, the largest range first."""
-    ranges: list[LostRange] = []
-    for one in sorted(losses(violations), key=lambda row: (*_log_of(row), -1 if row.offset is None else row.offset)):
-        last = ranges[-1] if ranges else None
-        if last is not None and _log_of(last.first) == _log_of(one) and _goes_on(last, one):
-            ranges[-1] = replace(last, found=(*last.found, one))
-        else:
-            ranges.append(LostRange((one,)))
-    return sorted(ranges, key=lambda one: -one.records)
-
-
-def timed(
-    lost: LostRange,
-    acknowledged: Callable[[Identity], int | None],
-    evidence: Mapping[str, Mapping[str, object]],
-) -> LostRange:
+def timed(lost: LostRange, acknowledged: Callable[[Identity], int | None]) -> LostRange:
     """Return the range with its times: by the probe log's acknowledgements, else by what the runner remembered.
 
-    ``acknowledged`` returns when a probe was acknowledged (ns), None: not known. ``evidence``: by the violation's id.
+    ``acknowledged`` returns when a probe was acknowledged (ns), None: not known.
     """
-    first, last = lost.first.identity, lost.found[-1].last_identity
+    first, last = lost.first.identity, lost.found.last.last_identity
     known = [acknowledged(one) for one in (first, last) if one is not None]
     acked = [at_ns for at_ns in known if at_ns is not None]
     if len(acked) == 2:
         return replace(lost, times=(min(acked), max(acked)), timed="acknowledged")
-    sent = [at_ns for one in (lost.first, lost.found[-1]) for at_ns in _sent(evidence.get(one.id, {}))]
+    sent = [at_ns for one in (lost.first, lost.found.last) for at_ns in _sent(one.evidence)]
     if sent:
         return replace(lost, times=(min(sent), max(sent)), timed="sent")
     return lost
@@ -103,16 +93,3 @@ def timed(
 def _sent(evidence: Mapping[str, object]) -> Sequence[int]:
     found = evidence.get("sent_ns")
     return [at_ns for at_ns in found if isinstance(at_ns, int)] if isinstance(found, list) else ()
-
-
-def _log_of(row: StoredViolation) -> tuple[str, str, int, str, str]:
-    return row.topic, row.topic_id, row.partition or 0, row.kind, row.mode or ""
-
-
-def _goes_on(before: LostRange, after: StoredViolation) -> bool:
-    end = before.last_offset
-    return end is not None and after.offset is not None and after.offset in {end, end + 1}
-
-
-def _end(row: StoredViolation) -> int | None:
-    return row.offset if row.last_offset is None else row.last_offset

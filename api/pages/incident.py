@@ -15,7 +15,6 @@ from starlette.responses import Response
 from api.access.headers import CONTENT_SECURITY_POLICY
 from api.judgement.briefing import Briefing, Found, briefing, found_in
 from api.judgement.log_claims import Place, places, shown_spans
-from api.judgement.lost_ranges import LostRange
 from api.pages import pictures
 from api.pages.incident_timeline import AROUND_NS, timeline
 from api.pages.rendering import missing, render, unavailable
@@ -30,7 +29,14 @@ from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
 from canary.extras import lacking
 from storage.probe_log.windows import Window
-from storage.store.values import Incident, StoredViolation, TopologyFilter, TopologySpan, ViolationFilter
+from storage.store.values import (
+    Incident,
+    StoredViolation,
+    TopologyFilter,
+    TopologySpan,
+    ViolationFilter,
+    ViolationRange,
+)
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -59,7 +65,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     violations = sorted(page.items, key=lambda one: one.first_seen_ns)
     screen = await first_screen(state, row)
     found = screen.found
-    drawn = [*found.firsts, *(one for lost in found.largest for one in lost.found[:SHOWN])]
+    drawn = [*found.firsts, *(end for lost in found.ranges.items for end in (lost.first, lost.last))]
     begin = max(row.first_ns, row.head_ns - LONGEST_NS // 2) - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
@@ -73,6 +79,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         entry=CATALOGUE.get(row.kind),
         violations=violations,
         total=found.violations,
+        lost_words=found.words,
         events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in screen.brief.losses}),
         rows=screen.rows,
         shown=screen.around,
@@ -129,7 +136,7 @@ async def first_screen(state: State, row: Incident) -> FirstScreen:
     head = lead
     if row.head_id not in {"", row.lead_id}:
         head = await state.calls(state.store.violations.get, row.head_id)
-    around = await _largest(state, found.ranges, head)
+    around = await _around(state, found.ranges.items, head)
     rows, unread = await _log(state, row, around)
     acked = {claim.identity: nanoseconds(claim.acked_at) for place in rows for claim in place.claims}
     brief = await briefing(state, row, found, acked.get)
@@ -196,15 +203,15 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
     return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, MOST_SPANS)]
 
 
-async def _largest(state: State, ranges: Sequence[LostRange], head: StoredViolation | None) -> list[StoredViolation]:
-    """Return the violations of the largest lost range, its ends with their evidence; without one, the head."""
+async def _around(
+    state: State, ranges: Sequence[ViolationRange], head: StoredViolation | None
+) -> list[StoredViolation]:
+    """Return the violations at both ends of the largest lost range; without one, the head."""
     if not ranges:
         return [] if head is None else [head]
-    found = list(ranges[0].found)
-    for end in {0, len(found) - 1}:
-        full: StoredViolation | None = await state.calls(state.store.violations.get, found[end].id)
-        found[end] = found[end] if full is None else full
-    return found
+    ends = [ranges[0].first, ranges[0].last]
+    spans = shown_spans(ends)
+    return await state.calls(state.store.violations.about, ends[0], spans) if spans else ends
 
 
 async def _log(state: State, row: Incident, shown: list[StoredViolation]) -> tuple[list[Place], str | None]:

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from api.judgement.briefing import RANGES, Found
-from api.judgement.lost_ranges import LostRange
+from api.judgement.briefing import Found
 from canary.anomalies.catalogue import CATALOGUE
 from storage.store.values import Findings, Incident, TopologySpan
 
@@ -58,12 +57,14 @@ def _found(found: Found, sentences: Mapping[str, str]) -> Iterator[Event]:
     for lost in found.largest:
         place = f"{lost.first.topic}-{lost.first.partition}"
         words = f"{place}: {sentences.get(lost.first.id, lost.sentence)}"
-        yield Event(_seen_ns(lost), lost.first.kind, words, f"/violations/{lost.first.id}")
-    if others := found.ranges[RANGES:]:
-        records = sum(one.records for one in others)
-        words = f"{records:,} records more, in {len(others):,} smaller ranges"
-        yield Event(min(map(_seen_ns, others)), others[0].first.kind, words)
-    said = {lost.first.kind for lost in found.ranges}
+        yield Event(lost.found.first_seen_ns, lost.first.kind, words, f"/violations/{lost.first.id}")
+    if found.ranges.truncated:
+        shown, total = found.ranges.items, found.ranges.total
+        records = found.lost_records - sum(one.records for one in shown)
+        many = "many" if total is None else f"{total - len(shown):,}"
+        since_ns = min(one.first.first_seen_ns for one in found.losses)
+        yield Event(since_ns, shown[0].first.kind, f"{records:,} records more, in {many} smaller ranges")
+    said = {lost.first.kind for lost in found.ranges.items}
     for kind, same in groupby(sorted(found.findings, key=_kind), key=_kind):
         alike = list(same)
         first = min((one.first for one in alike), key=lambda one: one.first_seen_ns)
@@ -73,10 +74,6 @@ def _found(found: Found, sentences: Mapping[str, str]) -> Iterator[Event]:
         words = first.summary if number == 1 else f"{title}, {number:,} times in {place}"
         if kind not in said:
             yield Event(first.first_seen_ns, kind, words, f"/violations/{first.id}")
-
-
-def _seen_ns(lost: LostRange) -> int:
-    return min(one.first_seen_ns for one in lost.found)
 
 
 def _kind(one: Findings) -> str:

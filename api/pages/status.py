@@ -1,7 +1,6 @@
 """The status page, a violation's page, and the description of the API: plain HTML that needs no script."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from api.judgement.durability import lost_writes, stated, verified_writes
-from api.judgement.lost_ranges import lost_ranges
+from api.judgement.lost_ranges import LostRange, gone
 from api.judgement.safety import overall
 from api.knowledge.evidence import Survived, survived
 from api.knowledge.views import ClusterView
@@ -21,7 +20,10 @@ from api.rest.violations import evidence_of
 from api.state import Knowledge, Shared, State
 from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
-from storage.store.values import StoredViolation, TopologyFilter, ViolationFilter
+from canary.anomalies.policy import LOSSES
+from storage.store import Store
+from storage.store.cursors import Excerpt
+from storage.store.values import OpenViolations, StoredViolation, TopologyFilter, ViolationFilter
 
 router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
 
@@ -30,8 +32,6 @@ SURVIVED_S = 30.0
 SPANS = 20_000
 SHOWN = 20
 """Lines about open violations on the status page; REST lists all."""
-READ = 300
-"""Open violations of each severity that are read for them."""
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -42,10 +42,9 @@ async def status(state: Shared, refresh: Annotated[Literal["on", "off"], Query()
     try:
         knowledge = await state.knowledge()
         clusters = await shown(state, knowledge, knowledge.clusters.values())
-        open_ones, unread = await _open_violations(state)
+        groups, more = await state.calls(_groups, state.store)
     except UnavailableError as error:
         return unavailable(error, refresh=seconds)
-    cases, more = _grouped(open_ones, more=unread)
     return render(
         "status.html",
         refresh=seconds,
@@ -54,7 +53,7 @@ async def status(state: Shared, refresh: Annotated[Literal["on", "off"], Query()
         well=[one for one in clusters if one.well],
         totals=_totals(knowledge, clusters),
         survived=await _survived(state, list(knowledge.clusters.values())),
-        violations=cases,
+        groups=groups,
         more=more,
     )
 
@@ -114,41 +113,36 @@ class Case:
     words: str
 
 
-async def _open_violations(state: State) -> tuple[list[StoredViolation], bool]:
-    """Return open violations, critical ones first, and whether there are more than were read."""
-    found: list[StoredViolation] = []
-    more = False
-    for severity in RANK:
-        wanted = ViolationFilter(state="open", severity=severity)
-        page = await state.calls(state.store.violations.page, wanted, None, READ)
-        found += page.items
-        more = more or page.next_cursor is not None
-    return sorted(found, key=lambda row: (RANK[row.severity], -row.first_seen_ns)), more
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Open violations of one cluster, kind and severity: the first ``cases``, and in words, of how many."""
+
+    of: OpenViolations
+    cases: Excerpt[Case]
+    words: str
 
 
-def _grouped(rows: Sequence[StoredViolation], *, more: bool) -> tuple[dict[tuple[str, str, str], list[Case]], bool]:
-    """Return lines by severity, kind and cluster, each group with its advice once; and whether some are left out."""
-    groups: dict[tuple[str, str, str], list[StoredViolation]] = {}
-    for row in rows:
-        groups.setdefault((row.severity, row.kind, row.cluster), []).append(row)
-    shown: dict[tuple[str, str, str], list[Case]] = {}
+def _groups(store: Store) -> tuple[list[Group], int | None]:
+    """Return open violations, critical ones first, and how many there are if not all are shown."""
+    every = sorted(store.violations.open(), key=lambda one: (RANK[one.severity], -one.last_ns))
+    groups: list[Group] = []
     left = SHOWN
-    for key, members in groups.items():
-        cases = _cases(members, more=more)
-        if left > 0:
-            shown[key] = cases[:left]
-        more = more or len(cases) > left
-        left -= len(cases)
-    return shown, more
+    for one in every[:SHOWN]:
+        if left > 0 and (group := _group(store, one, left)).cases.items:
+            groups.append(group)
+            left -= len(group.cases.items)
+    more = len(groups) < len(every) or any(one.cases.truncated for one in groups)
+    return groups, sum(one.violations for one in every) if more else None
 
 
-def _cases(rows: Sequence[StoredViolation], *, more: bool) -> list[Case]:
-    ranges = {one.first.id: one for one in lost_ranges(rows)}
-    if not ranges:
-        return [Case(row, row.summary) for row in rows]
-    least = "at least " if more else ""
-    found = [Case(one.first, f"{least}{one.sentence}") for one in ranges.values()]
-    return sorted(found, key=lambda case: -case.first.first_seen_ns)
+def _group(store: Store, one: OpenViolations, most: int) -> Group:
+    wanted = ViolationFilter(state="open", cluster=one.cluster, kind=one.kind, severity=one.severity)
+    if one.kind in LOSSES and (ranges := store.violations.ranges(wanted, [one.kind], most)).items:
+        cases = Excerpt([Case(each.first, LostRange(each).sentence) for each in ranges.items], ranges.total)
+        return Group(one, cases, f"{cases.words('largest', 'ranges')} ({gone(one.kind, one.records)})")
+    rows = store.violations.page(wanted, None, most).items
+    cases = Excerpt([Case(row, row.summary) for row in rows], max(one.violations, len(rows)))
+    return Group(one, cases, cases.words("newest", "violations"))
 
 
 def _totals(knowledge: Knowledge, clusters: list[Shown]) -> dict[str, Any]:

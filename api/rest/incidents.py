@@ -28,6 +28,7 @@ from api.shapes import (
 )
 from api.state import Shared, State
 from canary.anomalies.anomaly import Class, Severity
+from storage.store.cursors import Excerpt
 from storage.store.receivers import Change
 from storage.store.values import Incident, IncidentFilter, ViolationFilter
 
@@ -68,6 +69,7 @@ class IncidentDetail(IncidentOut):
     briefing: Briefing
     violations: list[ViolationOut]
     violations_total: int = Field(description="How many it has in all.")
+    violations_truncated: bool = Field(description="Whether it has more than are listed.")
 
 
 class Resolve(Shape):
@@ -173,7 +175,9 @@ async def incident(state: Shared, incident_id: str) -> IncidentDetail:
     found = await found_in(state, row)
     known = await briefing(state, row, found)
     own = IncidentOut.model_validate(row).model_dump()
-    more = {"briefing": known, "violations": page.items, "violations_total": found.violations}
+    listed = Excerpt(page.items, found.violations)
+    more = {"briefing": known, "violations": listed.items}
+    more |= {"violations_total": listed.total, "violations_truncated": listed.truncated}
     return IncidentDetail.model_validate(own | more)
 
 

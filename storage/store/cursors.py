@@ -27,6 +27,26 @@ class Page(Generic[T]):
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt(Generic[T]):
+    """The first items of a list in its order, of ``total`` that there are (None: more than are counted)."""
+
+    items: list[T]
+    total: int | None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the list has more."""
+        return self.total is None or self.total > len(self.items)
+
+    def words(self, first: str, what: str) -> str:
+        """Return what the list is: "the largest 20 of 10,000 ranges", or "20 ranges" if it is whole."""
+        if self.total == len(self.items):
+            return f"{self.total:,} {what}"
+        total = "more than are counted" if self.total is None else f"{self.total:,} {what}"
+        return f"the {first} {len(self.items):,} of {total}"
+
+
 def encode(at_ns: int, row_id: str) -> str:
     """Return the cursor of what comes after a row."""
     return base64.urlsafe_b64encode(json.dumps([at_ns, row_id]).encode()).decode().rstrip("=")

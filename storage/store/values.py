@@ -70,11 +70,28 @@ class StoredViolation:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All violations of one kind and severity in an incident: the first one without its evidence, and how many."""
+    """All violations of one kind and severity in an incident: the first one without its evidence, and how many.
+
+    ``records``: how many these are about, without false alarms.
+    """
 
     first: StoredViolation
     violations: int
     records: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViolationRange:
+    """Violations of one kind whose offsets are neighbours: the first and the last of them, and how many there are.
+
+    ``records``: of all of them; ``first_seen_ns``: when one of them was first seen.
+    """
+
+    first: StoredViolation
+    last: StoredViolation
+    violations: int
+    records: int
+    first_seen_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,18 @@ class ViolationCount:
     severity: str
     total: int
     open: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenViolations:
+    """How many violations of a cluster, kind and severity are open, and records in them; ``last_ns``: the newest."""
+
+    cluster: str
+    kind: str
+    severity: str
+    violations: int
+    records: int
+    last_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,13 @@ from api.judgement.briefing import Found
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Cause, likely_cause
 from api.judgement.log_claims import places
-from api.judgement.lost_ranges import lost_ranges, timed
+from api.judgement.lost_ranges import LostRange, losses, timed
 from api.pages.incident_timeline import timeline
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Records
 from canary.probe.identity import Identity
-from storage.store.values import Findings, Incident, StoredViolation, TopologySpan
+from storage.store.cursors import Excerpt
+from storage.store.values import Findings, Incident, StoredViolation, TopologySpan, ViolationRange
 from tests.api.serving import Client, lost
 
 if TYPE_CHECKING:
@@ -85,42 +86,45 @@ def unknown(_: Identity) -> int | None:
     return None
 
 
-def test_neighbouring_losses_are_one_range_and_the_largest_comes_first() -> None:
-    found = [stored(99), *(stored(n) for n in range(40)), stored(41, 5), stored(3, kind="truncation")]
-    ranges = lost_ranges(found)
-    assert [(one.first.offset, one.last_offset, one.records) for one in ranges] == [
-        (0, 39, 40),
-        (41, 45, 5),
-        (99, 99, 1),
-    ]
-    assert [one.sentence for one in ranges] == [
-        "40 writes, offsets 0 to 39, acknowledged before 12:01:10",
-        "5 writes, offsets 41 to 45, acknowledged before 12:01:10",
-        "1 write, offset 99, acknowledged before 12:01:10",
-    ]
+def joined(*found: StoredViolation) -> ViolationRange:
+    """The range of violations, as the store joins them."""
+    first_ns = min(one.first_seen_ns for one in found)
+    return ViolationRange(found[0], found[-1], len(found), sum(one.count for one in found), first_ns)
 
 
-def test_ranges_of_two_workloads_or_incarnations_are_not_one() -> None:
-    found = [stored(0), stored(1, mode="transactional"), stored(2, topic_id="j")]
-    assert [one.records for one in lost_ranges(found)] == [1, 1, 1]
+def test_a_range_says_how_many_writes_are_gone_and_where() -> None:
+    ranges = joined(*map(stored, range(40))), joined(stored(41, 5)), joined(stored(99)), joined(stored(None))
+    assert [LostRange(one).sentence.partition(", acknowledged before 12:01:10")[0] for one in ranges] == [
+        "40 writes, offsets 0 to 39",
+        "5 writes, offsets 41 to 45",
+        "1 write, offset 99",
+        "1 write, at an unknown offset",
+    ]
 
 
 def test_where_no_lost_write_is_said_other_kinds_of_a_loss_say_the_place() -> None:
-    (one,) = lost_ranges([stored(3, kind="truncation"), stored(None, kind="isr-of-one")])
-    assert one.sentence == "truncation at 3"
-    assert lost_ranges([stored(None, kind="isr-of-one")]) == []
-    assert lost_ranges([stored(None)])[0].sentence.startswith("1 write, at an unknown offset,")
+    wide, cut, write = stored(None, kind="isr-of-one"), stored(3, kind="truncation"), stored(3)
+    assert LostRange(joined(cut)).sentence == "truncation at 3"
+    assert (losses([cut, wide]), losses([wide]), losses([cut, write])) == ([cut], [], [write])
+
+
+def test_what_is_a_false_alarm_is_not_gone() -> None:
+    found = Found([Findings(stored(3), 1, 0), Findings(stored(3, kind="truncation"), 1, 1)])
+    assert ([one.first.kind for one in found.losses], found.lost_records) == (["truncation"], 1)
 
 
 def test_times_are_the_probe_logs_else_those_that_the_runner_remembers() -> None:
-    (one,) = lost_ranges([stored(n) for n in range(40)])
+    one = LostRange(joined(*map(stored, range(40))))
     acked = {Identity(7, 1, 0, 0): NOON + 62 * S, Identity(7, 1, 0, 39): NOON + 66 * S}
-    assert timed(one, acked.get, {}).sentence == "40 writes, offsets 0 to 39, acknowledged 12:01:02 to 12:01:06"
-    evidence = {one.first.id: {"sent_ns": [NOON + 61 * S] * 2}, one.found[-1].id: {"sent_ns": [NOON + 64 * S] * 2}}
-    assert timed(one, unknown, evidence).sentence == "40 writes, offsets 0 to 39, sent 12:01:01 to 12:01:04"
-    days = {one.first.id: {"sent_ns": [NOON - 86_400 * S] * 2}}
-    assert timed(one, unknown, days).sentence.endswith("sent 2026-11-26 12:00:00")
-    assert timed(one, unknown, {one.first.id: {"sent_ns": "x"}}) == one
+    assert timed(one, acked.get).sentence == "40 writes, offsets 0 to 39, acknowledged 12:01:02 to 12:01:06"
+
+    def sent(*at_ns: object) -> LostRange:
+        return LostRange(joined(*(stored(n * 39, evidence={"sent_ns": at}) for n, at in enumerate(at_ns))))
+
+    both = sent([NOON + 61 * S] * 2, [NOON + 64 * S] * 2)
+    assert timed(both, unknown).sentence == "2 writes, offsets 0 to 39, sent 12:01:01 to 12:01:04"
+    assert timed(sent([NOON - 86_400 * S] * 2), unknown).sentence.endswith("sent 2026-11-26 12:00:00")
+    assert timed(sent("x"), unknown) == sent("x")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +234,7 @@ def test_a_violation_that_is_a_cause_is_named() -> None:
 
 
 def test_commands_are_filled_in_the_most_urgent_first() -> None:
-    ranges = lost_ranges([stored(40, 9)])
+    ranges = [LostRange(joined(stored(40, 9)))]
     holders = [Broker(2, "kafka-2:9092", there=False), Broker(1, "kafka-1:9092")]
     unclean = Cause("unclean election", "")
     steps = first_steps("prod eu", "probes", 0, ranges, holders, "kafka-1:9092", unclean)
@@ -252,7 +256,7 @@ def test_commands_are_filled_in_the_most_urgent_first() -> None:
 
 def test_a_name_cannot_leave_its_argument() -> None:
     for step in first_steps(
-        "c; rm x", "x; rm -rf ~", 0, lost_ranges([stored(0, topic="x; rm -rf ~")]), [Broker(1)], "a;b", UNKNOWN
+        "c; rm x", "x; rm -rf ~", 0, [LostRange(joined(stored(0, topic="x; rm -rf ~")))], [Broker(1)], "a;b", UNKNOWN
     ):
         assert not {"rm", "rm;", "b"} & set(shlex.split(step.command)), step.command
 
@@ -300,7 +304,7 @@ def test_the_timeline_says_each_thing_once() -> None:
         "x", "prod", "probes", "i", 0, "l", "h", first, "lost-write", "critical", "", "open", None, None, first, first
     )
     lost, skip = [stored(n) for n in range(40)], stored(0, kind="poll-skip")
-    found = Found([Findings(lost[0], 40, 40), Findings(skip, 7, 7)], lost_ranges(lost))
+    found = Found([Findings(lost[0], 40, 40), Findings(skip, 7, 7)], Excerpt([joined(*lost)], 1))
     there = [broker(0, number, f"host-{number}:9092") for number in (1, 2, 3)]
     rows = timeline(incident, found, [*there, span(60, 2, "2,3", 4), span(65, 2, "2,3", 5)], {})
     assert [one.sentence for one in rows] == [

@@ -211,13 +211,17 @@ def test_ten_thousand_lost_ranges_are_shown_at_their_true_size(client: Client, s
     said = words(page)
     assert "200,000 writes are gone, in 10,000 ranges" in said
     assert "and 9,997 more" in said
-    assert "The 20 largest of 10,000 ranges" in said
+    assert "The largest 20 of 10,000 ranges (200,000 writes):" in said
     assert "199,600 records more, in 9,980 smaller ranges" in said
     assert "The newest 200 of 10,000 violations" in said
     found = client.get(f"/api/v1/incidents/{row.id}").json()
     known = found["briefing"]
     assert (known["lost_records"], known["lost_ranges"], len(known["losses"])) == (200_000, 10_000, 20)
-    assert (found["violations_total"], len(found["violations"])) == (10_000, 1000)
+    assert (known["losses_total"], known["losses_truncated"]) == (10_000, True)
+    assert (found["violations_total"], found["violations_truncated"], len(found["violations"])) == (10_000, True, 1000)
+    answer = words(client.get("/").text)
+    assert "prod · the largest 20 of 10,000 ranges (200,000 writes)" in answer
+    assert "All open violations : 10,000" in answer
 
 
 def test_an_alert_shows_its_worst_incident_and_a_runbook_that_is_filled_in(client: Client, store: Store) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from api import create_app
 from api.knowledge.trends import POINTS, Trend, Trends
 from api.knowledge.views import read_views
-from api.pages import status
 from api.pages.sparklines import lines
 from canary.anomalies.catalogue import CATALOGUE
 from storage.store import StoreError
@@ -16,8 +15,6 @@ from storage.store.values import View
 from tests.api.serving import BIG, NOW_NS, BrokenStore, Client, lost, partition, settings, view
 
 if TYPE_CHECKING:
-    import pytest
-
     from storage.store import Store
 
 
@@ -54,17 +51,23 @@ def test_many_like_violations_repeat_the_advice_once(client: Client, store: Stor
     assert page.count("First:") == 1
     assert page.count('href="/incidents/') == 20
     assert "All open violations" in page
+    assert "the largest 20 of 30 ranges (30 writes)" in page
 
 
-def test_neighbouring_losses_are_one_line_and_a_line_never_says_too_little(
-    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.violations.record("prod", [lost(n, at_ns=NOW_NS + n) for n in range(30)])
-    assert "30 writes, offsets 1,000 to 1,029" in client.get("/").text
-    monkeypatch.setattr(status, "READ", 10)
-    said = client.get("/").text
-    assert "at least 10 writes" in said
-    assert "All open violations" in said
+def test_neighbouring_losses_are_one_line_and_a_line_never_says_too_little(client: Client, store: Store) -> None:
+    store.violations.record("prod", [lost(n, at_ns=NOW_NS + n) for n in range(1500)])
+    page = client.get("/").text
+    assert "1,500 writes, offsets 1,000 to 2,499" in page
+    assert "All open violations" not in page
+
+
+def test_a_list_of_open_violations_says_of_how_many(client: Client, store: Store) -> None:
+    waits = [lost(n, kind="stalled", severity="warning", at_ns=NOW_NS + n) for n in range(0, 800, 2)]
+    store.violations.record("prod", [*waits, lost(5)])
+    said = text(client.get("/").text)
+    assert "prod · the newest 19 of 400 violations" in said
+    assert "Probe 798 was" in said
+    assert "All open violations : 401" in said
 
 
 def test_the_worst_cluster_comes_first_and_only_it_has_a_table(store: Store) -> None:

@@ -10,9 +10,10 @@ import pytest
 from canary.anomalies.violation import SENT_AGAIN, Records, SightedBy, Violation
 from canary.probe.identity import Identity
 from storage.store import Store
-from storage.store.cursors import BadCursorError
+from storage.store.cursors import BadCursorError, Excerpt
 from storage.store.errors import BadValueError
-from storage.store.values import Incident, IncidentFilter, Sighting, ViolationCount, ViolationFilter
+from storage.store.repositories import violations
+from storage.store.values import Incident, IncidentFilter, Sighting, ViolationCount, ViolationFilter, ViolationRange
 
 MINUTE = 60_000_000_000
 T0 = 1_760_000_000_000_000_000
@@ -203,7 +204,41 @@ def test_the_true_size_of_a_loss_is_known_however_many_violations_say_it(store: 
     loss, other = store.violations.of_incident(stored(store).id)
     assert (loss.first.kind, loss.violations, loss.records) == ("lost-write", 1200, 2400)
     assert (other.first.kind, other.violations, other.records) == ("stalled", 1, 1)
-    assert len(store.violations.largest(stored(store).id, ["lost-write"], 50)) == 50
+    ranges = store.violations.ranges(ViolationFilter(incident_id=stored(store).id), ["lost-write"], 50)
+    assert (len(ranges.items), ranges.total, ranges.truncated) == (50, 1200, True)
+    assert ranges.words("largest", "ranges") == "the largest 50 of 1,200 ranges"
+
+
+def test_neighbouring_losses_are_one_range_and_the_largest_comes_first(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ranges() -> Excerpt[ViolationRange]:
+        return store.violations.ranges(ViolationFilter(cluster="c"), ["lost-write"], 3)
+
+    def run(offset: int, size: int) -> Violation:
+        return lost(offset, T0 + offset, records=(Records(offset, size, Identity(7, 1, 0, offset)),))
+
+    store.violations.record("c", [lost(99), *(lost(n, T0 + 9 - n) for n in range(10)), run(11, 5), run(16, 3)])
+    store.violations.record("d", [run(10, 5)])
+    found = [(one.first.offset, one.last.last_offset, one.violations, one.records) for one in ranges().items]
+    assert found == [(0, 9, 10, 10), (11, 18, 2, 8), (99, 99, 1, 1)]
+    first = ranges().items[0]
+    assert (first.first_seen_ns, first.last.offset, first.last.evidence != {}) == (T0, 9, True)
+    near = store.violations.about(first.first, [(0, 2), (8, 12)])
+    assert [one.offset for one in near] == [0, 1, 8, 9, 11]
+    assert (ranges().total, ranges().truncated) == (3, False)
+    monkeypatch.setattr(violations, "MOST_JOINED", 12)
+    assert (len(ranges().items), ranges().total, ranges().truncated) == (3, None, True)
+    (incident,) = store.incidents.page(IncidentFilter(cluster="c")).items
+    store.incidents.resolve(incident.id, "false", T0)
+    assert ranges() == Excerpt([], 0)
+
+
+def test_ranges_of_two_workloads_or_incarnations_are_not_one(store: Store) -> None:
+    others = lost(1, mode="transactional"), lost(2, topic_id="j"), lost(3, partition=1)
+    store.violations.record("c", [lost(0), *others])
+    ranges = store.violations.ranges(ViolationFilter(cluster="c"), ["lost-write"], 9)
+    assert [one.records for one in ranges.items] == [1, 1, 1, 1]
 
 
 def test_kinds_without_a_partition_gather_by_kind_and_incarnation(store: Store) -> None:

@@ -1,23 +1,38 @@
 """Violations: recorded, read, acknowledged, ended and counted."""
 
+import heapq
 from collections.abc import Collection, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, and_, case, cast, func, or_, select, update
 
 from canary.anomalies.policy import LOSSES, rank
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
-from storage.store.cursors import Page
+from storage.store.cursors import Excerpt, Page
 from storage.store.database import Repository, one_of
 from storage.store.models import INCIDENTS, VIOLATION_TOTALS, VIOLATIONS
 from storage.store.repositories.findings import heads, recording
 from storage.store.repositories.findings.known_records import identity_of, runs_of
+from storage.store.repositories.findings.ranges import COLUMNS, LOG, joined, last
 from storage.store.rows import chunks, matching, value_of
-from storage.store.values import Findings, Sighting, StoredViolation, ViolationCount, ViolationFilter, ViolationGroup
+from storage.store.values import (
+    Findings,
+    OpenViolations,
+    Sighting,
+    StoredViolation,
+    ViolationCount,
+    ViolationFilter,
+    ViolationGroup,
+    ViolationRange,
+)
 
 _LISTED = [column for column in VIOLATIONS.c if column.name not in {"evidence", "records"}]
 _GROUP = ("cluster", "kind", "severity", "mode", "state", "reason")
+MOST_JOINED: Final = 100_000
+"""Joining so many violations takes about a second."""
+_NO_FALSE_ALARM = func.coalesce(VIOLATIONS.c.reason, "") != "false"
 
 
 class Violations(Repository):
@@ -61,16 +76,7 @@ class Violations(Repository):
         Raises:
             BadCursorError: ``cursor`` is not from this list.
         """
-        wanted = wanted or ViolationFilter()
-        names = ("kind", "severity", "cluster", "topic", "partition", "state", "incident_id")
-        query = select(*_LISTED).where(*matching(VIOLATIONS, wanted, *names))
-        if wanted.offset is not None:
-            last = func.coalesce(VIOLATIONS.c.last_offset, VIOLATIONS.c.offset)
-            query = query.where(VIOLATIONS.c.offset <= wanted.offset, last >= wanted.offset)
-        if wanted.since_ns is not None:
-            query = query.where(VIOLATIONS.c.last_seen_ns >= wanted.since_ns)
-        if wanted.until_ns is not None:
-            query = query.where(VIOLATIONS.c.first_seen_ns <= wanted.until_ns)
+        query = select(*_LISTED).where(*_where(wanted or ViolationFilter()))
         return self._page(query, VIOLATIONS.c.first_seen_ns, _listed, cursor, limit)
 
     def unended(self, cluster: str, kinds: Collection[str]) -> list[StoredViolation]:
@@ -104,8 +110,8 @@ class Violations(Repository):
         """Return all violations of an incident by kind and severity, the worst first."""
         columns = VIOLATIONS.c.kind, VIOLATIONS.c.severity
         this = VIOLATIONS.c.incident_id == incident_id
-        records = cast(func.sum(VIOLATIONS.c.record_count), BigInteger)
-        groups = select(*columns, func.count(), records).where(this).group_by(*columns)
+        records = func.sum(case((_NO_FALSE_ALARM, VIOLATIONS.c.record_count), else_=0))
+        groups = select(*columns, func.count(), cast(records, BigInteger)).where(this).group_by(*columns)
         first = select(*_LISTED).where(this).order_by(VIOLATIONS.c.first_seen_ns, VIOLATIONS.c.id).limit(1)
         with self._database.reading() as connection:
             found = [
@@ -116,11 +122,34 @@ class Violations(Repository):
             ]
         return sorted(found, key=lambda one: -rank(one.first.kind, one.first.severity))
 
-    def largest(self, incident_id: str, kinds: Collection[str], limit: int) -> list[StoredViolation]:
-        """Return the violations of some kinds in an incident, of the most records first; without evidence, records."""
-        these = VIOLATIONS.c.incident_id == incident_id, VIOLATIONS.c.kind.in_(sorted(kinds))
-        query = select(*_LISTED).where(*these, VIOLATIONS.c.partition.is_not(None))
-        return self._all(query.order_by(VIOLATIONS.c.record_count.desc(), VIOLATIONS.c.id).limit(limit), _listed)
+    def ranges(self, wanted: ViolationFilter, kinds: Collection[str], limit: int) -> Excerpt[ViolationRange]:
+        """Return the ranges of violations of some kinds, without false alarms, those of the most records first.
+
+        Of more than MOST_JOINED violations the largest ones are joined, and how many ranges there are is not counted.
+        """
+        where = *_where(wanted), VIOLATIONS.c.kind.in_(sorted(kinds)), VIOLATIONS.c.partition.is_not(None)
+        query = select(*COLUMNS).where(*where, _NO_FALSE_ALARM).order_by(VIOLATIONS.c.record_count.desc())
+        with self._database.reading() as connection:
+            rows = connection.execute(query.limit(MOST_JOINED + 1)).all()
+            every = joined(rows)
+            found = heapq.nlargest(limit, every, key=attrgetter("records"))
+            ids = {one for each in found for one in (each.first_id, each.last_id)}
+            ends = connection.execute(select(VIOLATIONS).where(VIOLATIONS.c.id.in_(ids)))
+            whole = {row.id: _whole(row) for row in ends}
+        items = [
+            ViolationRange(whole[one.first_id], whole[one.last_id], one.violations, one.records, one.first_seen_ns)
+            for one in found
+        ]
+        return Excerpt(items, len(every) if len(rows) <= MOST_JOINED else None)
+
+    def about(self, one: StoredViolation, spans: Sequence[tuple[int, int]]) -> list[StoredViolation]:
+        """Return the violations of the incident, kind and log of ``one`` that are about offsets in [begin, end)."""
+        same = [VIOLATIONS.c[name] == getattr(one, name) for name in (*LOG, "incident_id")]
+        near = or_(*(and_(VIOLATIONS.c.offset < end, last >= begin) for begin, end in spans))
+        return self._all(
+            select(VIOLATIONS).where(*same, near, _NO_FALSE_ALARM).order_by(VIOLATIONS.c.offset, VIOLATIONS.c.id),
+            _whole,
+        )
 
     def counts(self) -> list[ViolationCount]:
         """Return how many records of every (cluster, kind, severity) were ever found, and are in open violations."""
@@ -134,6 +163,14 @@ class Violations(Repository):
         # A condition that is milder the next time it holds is open with a severity that no total has.
         keys: list[tuple[str, str, str]] = sorted(totals | opened)
         return [ViolationCount(*key, totals.get(key, 0), opened.get(key, 0)) for key in keys]
+
+    def open(self) -> list[OpenViolations]:
+        """Return the open violations by cluster, kind and severity."""
+        by = VIOLATIONS.c.cluster, VIOLATIONS.c.kind, VIOLATIONS.c.severity
+        records = cast(func.sum(VIOLATIONS.c.record_count), BigInteger)
+        query = select(*by, func.count(), records, func.max(VIOLATIONS.c.first_seen_ns))
+        query = query.where(VIOLATIONS.c.state == "open").group_by(*by).order_by(*by)
+        return self._all(query, lambda row: OpenViolations(*row))
 
     def groups(self) -> list[ViolationGroup]:
         """Return how many records count, in groups; those of false alarms and of ended conditions do not count."""
@@ -151,10 +188,21 @@ class Violations(Repository):
         return self._all(query, lambda row: ViolationGroup(*row))
 
 
+def _where(wanted: ViolationFilter) -> list[ColumnElement[bool]]:
+    where = matching(VIOLATIONS, wanted, "kind", "severity", "cluster", "topic", "partition", "state", "incident_id")
+    if wanted.offset is not None:
+        where += [VIOLATIONS.c.offset <= wanted.offset, last >= wanted.offset]
+    if wanted.since_ns is not None:
+        where.append(VIOLATIONS.c.last_seen_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        where.append(VIOLATIONS.c.first_seen_ns <= wanted.until_ns)
+    return where
+
+
 def loss() -> ColumnElement[bool]:
     """Return the condition "a confirmed loss", whatever became of it since: retention keeps those."""
     lost = or_(VIOLATIONS.c.kind.in_(sorted(LOSSES)), VIOLATIONS.c.reason == "lost")
-    return and_(lost, or_(VIOLATIONS.c.reason.is_(None), VIOLATIONS.c.reason != "false"))
+    return and_(lost, _NO_FALSE_ALARM)
 
 
 def acknowledge_where(connection: Connection, where: ColumnElement[bool], note: str | None) -> None:
