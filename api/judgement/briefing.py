@@ -4,7 +4,7 @@ Where and since when are fields of the incident itself; what else was in danger 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import Field
 
@@ -12,6 +12,8 @@ from api.judgement.exposure import BEFORE_NS
 from api.judgement.first_steps import Broker, first_steps
 from api.judgement.likely_cause import Kind, likely_cause
 from api.judgement.lost_ranges import LostRange, gone, losses, timed
+from api.judgement.timeline import spans_of
+from api.knowledge.outages import APART_NS
 from api.shapes import Moment, ProbeIdentity, Shape, moment, moment_or_none
 from api.state import State
 from canary.probe.identity import Identity
@@ -31,7 +33,8 @@ RANGES = 20
 """At most so many ranges, the largest ones, are in a briefing."""
 _HOLDERS = 3
 """At most so many brokers have a command that keeps their copy."""
-_SPANS = 2000
+SPANS = 20_000
+"""At most so many states of a timeline, the newest ones, are looked at for the cause."""
 
 
 class LeaderOut(Shape):
@@ -68,6 +71,8 @@ class CauseOut(Shape):
     kind: Kind
     sentence: str
     at: Moment | None
+    total: int | None = Field(description="How many states of the partition and of brokers the timeline has then.")
+    truncated: bool = Field(description="Whether only the newest of them were looked at, as the sentence says.")
 
 
 class StepOut(Shape):
@@ -161,10 +166,15 @@ async def briefing(
     lost = [timed(one, acknowledged) for one in found.largest]
     since_ns = min([incident.first_ns, *(one.times[0] for one in lost if one.times)]) - BEFORE_NS
     partition = await _partition(state, incident, since_ns)
-    gone_and_there = await brokers_since(state, incident.cluster, since_ns)
-    brokers = _brokers(span for span in gone_and_there if span.subject == "broker")
-    cause = likely_cause(found.firsts, partition, gone_and_there)
-    holders = _holders(partition, lost[0] if lost else None, incident.first_ns)
+    before = await brokers_between(state, incident.cluster, since_ns, incident.first_ns)
+    now = await _brokers_now(state, incident.cluster)
+    brokers = _brokers(span for span in (*before.items, *now) if span.subject == "broker")
+    cause = likely_cause(found.firsts, partition.items, before.items)
+    looked_at = partition + before
+    if looked_at.truncated:
+        only = f"Only {looked_at.words('newest', 'states')} of the timeline were looked at."
+        cause = cause._replace(sentence=f"{cause.sentence} {only}")
+    holders = _holders(partition.items, lost[0] if lost else None, incident.first_ns)
     alive = next(iter(_alive(brokers)), "")
     here = [one for one in lost if one.first.topic == incident.topic]
     named = [brokers.get(number, Broker(number, there=False)) for number in holders[:_HOLDERS]]
@@ -172,32 +182,42 @@ async def briefing(
     return Briefing(
         lost_records=found.lost_records,
         lost_ranges=found.ranges.total,
-        losses=[_loss(one, _leaders(partition, one), brokers) for one in lost],
+        losses=[_loss(one, _leaders(partition.items, one), brokers) for one in lost],
         losses_total=found.ranges.total,
         losses_truncated=found.ranges.truncated,
-        cause=CauseOut(kind=cause.kind, sentence=cause.sentence, at=moment_or_none(cause.at_ns)),
+        cause=CauseOut(
+            kind=cause.kind,
+            sentence=cause.sentence,
+            at=moment_or_none(cause.at_ns),
+            total=looked_at.total,
+            truncated=looked_at.truncated,
+        ),
         steps=[StepOut.model_validate(one) for one in steps],
         brokers={number: one.address for number, one in brokers.items() if one.address},
     )
 
 
-async def brokers_since(state: State, cluster: str, since_ns: int) -> list[TopologySpan]:
+async def brokers_between(state: State, cluster: str, since_ns: int, until_ns: int) -> Excerpt[TopologySpan]:
     """Return the timelines of a cluster's brokers, and of the cluster: when none of them answered.
+
+    What begins shortly after ``until_ns`` may be part of an outage that began before, and is there, too.
 
     Raises:
         UnavailableError: the store does not answer.
     """
-    wanted = [TopologyFilter(cluster, subject, since_ns=since_ns) for subject in ("broker", "cluster")]
-    return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, _SPANS)]
+    between = TopologyFilter(cluster, since_ns=since_ns, until_ns=until_ns + APART_NS)
+    return await spans_of(state, [replace(between, subject=one) for one in ("broker", "cluster")], SPANS)
 
 
-async def _partition(state: State, incident: Incident, since_ns: int) -> list[TopologySpan]:
-    if incident.partition is None:
-        return []
-    wanted = TopologyFilter(
-        incident.cluster, "partition", incident.topic, incident.partition, since_ns, incident.last_ns
-    )
-    return await state.calls(state.store.topology.spans, wanted, _SPANS)
+async def _brokers_now(state: State, cluster: str) -> list[TopologySpan]:
+    wanted = TopologyFilter(cluster, "broker", since_ns=state.now_ns())
+    return (await spans_of(state, [wanted], SPANS)).items
+
+
+async def _partition(state: State, incident: Incident, since_ns: int) -> Excerpt[TopologySpan]:
+    place = incident.cluster, "partition", incident.topic, incident.partition
+    wanted = TopologyFilter(*place, since_ns, incident.last_ns)
+    return await spans_of(state, [] if incident.partition is None else [wanted], SPANS)
 
 
 async def bootstrap_of(state: State, cluster: str) -> str:
@@ -206,9 +226,7 @@ async def bootstrap_of(state: State, cluster: str) -> str:
     Raises:
         UnavailableError: the store does not answer.
     """
-    wanted = TopologyFilter(cluster, "broker", since_ns=state.now_ns())
-    brokers = _brokers(await state.calls(state.store.topology.spans, wanted, _SPANS))
-    return ",".join(_alive(brokers)[:3])
+    return ",".join(_alive(_brokers(await _brokers_now(state, cluster)))[:3])
 
 
 def _brokers(spans: Iterable[TopologySpan]) -> dict[int, Broker]:

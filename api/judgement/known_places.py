@@ -15,8 +15,6 @@ from storage.store.values import TopologyFilter
 
 T_co = TypeVar("T_co", covariant=True)
 
-_MOST = 20_000
-"""The most spans of a topic's timeline that are read for its partition numbers."""
 SHOWN = 20
 """At most so many names are in a refusal."""
 _NEWEST = 200
@@ -78,7 +76,7 @@ async def must_exist(state: State, cluster: str | None, topic: str | None = None
         return
     if topic is not None and topic not in numbers:
         wanted = TopologyFilter(cluster=cluster, subject="partition", topic=topic)
-        watched = {span.number for span in await state.calls(state.store.topology.spans, wanted, _MOST)}
+        watched = await state.calls(state.store.topology.numbers, wanted)
         if not watched:
             raise ProblemError(404, f"No topic is called {topic!r}; these are probed: {named(topic, numbers)}.")
         numbers[topic] = watched

@@ -1,11 +1,13 @@
 """The topology's timeline as bodies, and around a violation."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 
 from api.shapes import Moment, Shape, moment, moment_or_none
 from api.state import State
+from storage.store.cursors import Excerpt
 from storage.store.values import StoredViolation, TopologyFilter, TopologySpan
 
 AROUND_NS = 10 * 60 * 10**9
@@ -33,18 +35,29 @@ class TopologyOut(Shape):
     until: Moment | None
 
 
-async def topology_around(state: State, row: StoredViolation) -> list[dict[str, Any]]:
-    """Return the states of a violation's partition, of the brokers and of the controller around it."""
+async def spans_of(state: State, wanted: Iterable[TopologyFilter], most: int) -> Excerpt[TopologySpan]:
+    """Return several timelines, one after the other, each oldest first; of each at most ``most`` spans, the newest.
+
+    Raises:
+        UnavailableError: the store does not answer.
+    """
+    found: Excerpt[TopologySpan] = Excerpt([], 0)
+    for one in wanted:
+        found += await state.calls(state.store.topology.spans, one, most)
+    return found
+
+
+async def topology_around(state: State, row: StoredViolation) -> dict[str, Any]:
+    """Return the states of a violation's partition, of the brokers and of the controller around it, as evidence."""
     since, until = row.first_seen_ns - AROUND_NS, row.last_seen_ns + AROUND_NS
-    spans: list[TopologySpan] = []
+    subjects = "broker", "controller", "cluster"
+    wanted = [TopologyFilter(row.cluster, subject, since_ns=since, until_ns=until) for subject in subjects]
     if row.partition is not None:
-        own = TopologyFilter(row.cluster, "partition", row.topic, row.partition, since, until)
-        spans += await state.calls(state.store.topology.spans, own, MOST_AROUND)
-    for subject in ("broker", "controller", "cluster"):
-        wanted = TopologyFilter(row.cluster, subject, since_ns=since, until_ns=until)
-        spans += await state.calls(state.store.topology.spans, wanted, MOST_AROUND)
-    spans.sort(key=lambda span: span.at_ns)
-    return [topology_out(span).model_dump(mode="json") for span in spans]
+        wanted.insert(0, TopologyFilter(row.cluster, "partition", row.topic, row.partition, since, until))
+    found = await spans_of(state, wanted, MOST_AROUND)
+    spans = sorted(found.items, key=lambda span: span.at_ns)
+    topology = [topology_out(span).model_dump(mode="json") for span in spans]
+    return {"topology": topology, "topology_total": found.total, "topology_truncated": found.truncated}
 
 
 def topology_out(span: TopologySpan) -> TopologyOut:

@@ -13,11 +13,15 @@ from storage.store.values import TopologySpan
 
 
 class Survived(NamedTuple):
-    """How often leaders changed, brokers came back and ISRs shrank below their replicas, since the timeline began."""
+    """How often leaders changed, brokers came back and ISRs shrank below their replicas, since the timeline began.
+
+    ``older``: there are timelines of which only the newest states were counted.
+    """
 
     elections: int = 0
     restarts: int = 0
     isr_dips: int = 0
+    older: int = 0
 
 
 def survived(spans: Iterable[TopologySpan], topics: frozenset[str]) -> Survived:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from api.access.headers import CONTENT_SECURITY_POLICY
 from api.judgement.briefing import Briefing, Found, briefing, found_in
 from api.judgement.log_claims import Place, places, shown_spans
+from api.judgement.timeline import spans_of
 from api.pages import pictures
 from api.pages.incident_timeline import AROUND_NS, timeline
 from api.pages.rendering import missing, render, unavailable
@@ -29,6 +30,7 @@ from api.store_calls import UnavailableError
 from canary.anomalies.catalogue import CATALOGUE
 from canary.extras import lacking
 from storage.probe_log.windows import Window
+from storage.store.cursors import Excerpt
 from storage.store.values import (
     Incident,
     StoredViolation,
@@ -69,7 +71,7 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
     begin = max(row.first_ns, row.head_ns - LONGEST_NS // 2) - AROUND_NS
     end = min(row.last_ns + AROUND_NS, begin + LONGEST_NS)
     spans = await _spans(state, row, begin, end)
-    own = [span for span in spans if span.subject == "partition"]
+    own = [span for span in spans.items if span.subject == "partition"]
     draws = _draws()
     answer = render(
         "incident.html",
@@ -80,7 +82,8 @@ async def incident(state: Shared, incident_id: str) -> HTMLResponse:
         violations=violations,
         total=found.violations,
         lost_words=found.words,
-        events=timeline(row, found, spans, {loss.violation_id: loss.sentence for loss in screen.brief.losses}),
+        events=timeline(row, found, spans.items, {loss.violation_id: loss.sentence for loss in screen.brief.losses}),
+        only=spans.words("newest", "changes") if spans.truncated else None,
         rows=screen.rows,
         shown=screen.around,
         unread=screen.unread,
@@ -192,7 +195,7 @@ async def script(name: str) -> Response:
     )
 
 
-async def _spans(state: State, row: Incident, begin: int, end: int) -> list[TopologySpan]:
+async def _spans(state: State, row: Incident, begin: int, end: int) -> Excerpt[TopologySpan]:
     """Return the timelines of the incident's partition (or topic), of the brokers and of the controller."""
     own = TopologyFilter(row.cluster, None, row.topic, row.partition, begin, end)
     wanted = [
@@ -200,7 +203,7 @@ async def _spans(state: State, row: Incident, begin: int, end: int) -> list[Topo
     ]
     if row.topic:
         wanted += [replace(own, subject="partition"), replace(own, subject="topic", number=None)]
-    return [span for one in wanted for span in await state.calls(state.store.topology.spans, one, MOST_SPANS)]
+    return await spans_of(state, wanted, MOST_SPANS)
 
 
 async def _around(

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse
 from api.judgement.durability import lost_writes, stated, verified_writes
 from api.judgement.lost_ranges import LostRange, gone
 from api.judgement.safety import overall
+from api.judgement.timeline import spans_of
 from api.knowledge.evidence import Survived, survived
 from api.knowledge.views import ClusterView
 from api.openapi import body_of, operations
@@ -99,8 +100,8 @@ async def _survived(state: State, views: list[ClusterView]) -> Survived:
             topics = frozenset(row.topic for row in view.topics)
             for subject in ("partition", "broker"):
                 wanted = TopologyFilter(cluster=view.name, subject=subject)
-                spans = await state.calls(state.store.topology.spans, wanted, SPANS)
-                found.append(survived(spans, topics))
+                spans = await spans_of(state, [wanted], SPANS)
+                found.append(survived(spans.items, topics)._replace(older=spans.truncated))
         memory.looked, memory.value = time.monotonic(), Survived(*map(sum, zip(*found, strict=True)))
     return memory.value
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from api.judgement.briefing import brokers_since
+from api.judgement.briefing import brokers_between
 from api.judgement.exposure import BEFORE_NS, exposure
 from api.judgement.known_places import must_exist
-from api.judgement.timeline import TopologyOut, topology_out
+from api.judgement.timeline import TopologyOut, spans_of, topology_out
 from api.knowledge.outages import outages
 from api.problems import documented
 from api.rest.violations import find_violation
@@ -50,6 +50,11 @@ class ExposureOut(Shape):
     ]
     states: list[TopologyOut] = Field(description="The states of the violated partition when it was in danger.")
     items: list[ExposedOut]
+    total: int = Field(description="How many partitions these are.")
+    truncated: bool = Field(
+        description=f"Whether the timeline has more than {MOST_SPANS:,} states then: the newest of them were compared, "
+        "and there may be more partitions."
+    )
     next_cursor: None = None
 
 
@@ -91,17 +96,20 @@ async def exposure_of(state: State, row: StoredViolation) -> ExposureOut:
         UnavailableError: the store does not answer.
     """
     if row.partition is None:
-        return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[])
+        return ExposureOut(violation_id=row.id, basis="unknown", states=[], items=[], total=0, truncated=False)
     since_ns = await _promised_ns(state, row) - BEFORE_NS
     wanted = TopologyFilter(row.cluster, "partition", since_ns=since_ns, until_ns=row.first_seen_ns)
-    spans = await state.calls(state.store.topology.spans, wanted, MOST_SPANS)
-    lost = outages(await brokers_since(state, row.cluster, since_ns), since_ns, row.first_seen_ns)
-    found = exposure(row.topic, row.partition, row.first_seen_ns, spans, lost)
+    spans = await spans_of(state, [wanted], MOST_SPANS)
+    brokers = await brokers_between(state, row.cluster, since_ns, row.first_seen_ns)
+    lost = outages(brokers.items, since_ns, row.first_seen_ns)
+    found = exposure(row.topic, row.partition, row.first_seen_ns, spans.items, lost)
     return ExposureOut(
         violation_id=row.id,
         basis=found.basis,  # type: ignore[arg-type]  # one of these
         states=[topology_out(span) for span in found.states],
         items=[ExposedOut.model_validate(one) for one in found.partitions],
+        total=len(found.partitions),
+        truncated=spans.truncated or brokers.truncated,
     )
 
 

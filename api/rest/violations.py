@@ -173,7 +173,7 @@ async def violation(state: Shared, violation_id: str) -> ViolationDetail:
     """Return a violation with the evidence and what to do first."""
     row = await find_violation(state, violation_id)
     detail = violation_detail(row)
-    detail.evidence["topology"] = await topology_around(state, row)
+    detail.evidence |= await topology_around(state, row)
     return detail
 
 

@@ -39,6 +39,11 @@ class Excerpt(Generic[T]):
         """Whether the list has more."""
         return self.total is None or self.total > len(self.items)
 
+    def __add__(self, other: "Excerpt[T]") -> "Excerpt[T]":
+        """Return both lists as one."""
+        total = None if self.total is None or other.total is None else self.total + other.total
+        return Excerpt([*self.items, *other.items], total)
+
     def words(self, first: str, what: str) -> str:
         """Return what the list is: "the largest 20 of 10,000 ranges", or "20 ranges" if it is whole."""
         if self.total == len(self.items):

@@ -16,12 +16,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from sqlalchemy import URL, Column, Connection, Engine, Executable, Select, create_engine, event, make_url, text, tuple_
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    Executable,
+    Select,
+    create_engine,
+    event,
+    func,
+    make_url,
+    text,
+    tuple_,
+)
 from sqlalchemy.exc import ArgumentError, DataError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from canary.extras import require
-from storage.store.cursors import MAX_LIMIT, Page, decode, encode
+from storage.store.cursors import MAX_LIMIT, Excerpt, Page, decode, encode
 from storage.store.errors import BadValueError, StoreError, UnwritableError
 from storage.store.visibility import narrowed
 
@@ -148,6 +161,14 @@ class Repository:
         """Return what ``make`` makes of each row of ``query``."""
         with self._database.reading() as connection:
             return [make(row) for row in connection.execute(query)]
+
+    def _excerpt(self, query: Select[Any], make: Callable[[Any], T], limit: int) -> Excerpt[T]:
+        """Return what ``make`` makes of the first ``limit`` rows of ``query``, which is of one table."""
+        counted = query.order_by(None).with_only_columns(func.count(), maintain_column_froms=True)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.limit(limit)).all()
+            total = len(rows) if len(rows) < limit else connection.execute(counted).scalar_one()
+        return Excerpt([make(row) for row in rows], max(total, len(rows)))
 
     def _page(
         self, query: Select[Any], at: Column[Any], make: Callable[[Any], T], cursor: str | None, limit: int

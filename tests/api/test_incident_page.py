@@ -9,9 +9,12 @@ import pytest
 
 from api import create_app
 from api.knowledge.evidence import Survived, survived
+from api.pages import incident as incident_page
+from api.pages import status
 from api.pages.incident import plotly_name
 from api.pages.incident_list import SHOWN
 from api.pages.pictures import timeline
+from api.rest import topology
 from api.shapes import moment
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Records
@@ -162,7 +165,24 @@ def test_an_alarm_leads_to_its_incident_however_many_newer_ones_there_are(client
 def test_the_status_page_counts_what_was_survived(client: Client, store: Store) -> None:
     store.topology.record("prod", changes())
     said = words(client.get("/").text)
-    assert "1 leader election, 1 broker restart, 1 time short of replicas" in said
+    assert "probes: 1 leader election, 1 broker restart, 1 time short of replicas" in said
+
+
+def test_what_was_counted_in_a_part_of_the_timeline_is_a_bound(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.topology.record("prod", changes())
+    monkeypatch.setattr(status, "SPANS", 2)
+    assert "probes: at least 0 leader elections" in words(client.get("/").text)
+
+
+def test_a_timeline_that_is_cut_says_so(client: Client, incident: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "The newest" not in words(client.get(f"/incidents/{incident}").text)
+    monkeypatch.setattr(incident_page, "MOST_SPANS", 1)
+    monkeypatch.setattr(topology, "MOST_SPANS", 1)
+    said = words(client.get(f"/incidents/{incident}").text)
+    assert "The newest 2 of 6 changes:" in said
+    assert "There may be more: not the whole timeline was compared." in said
 
 
 def test_other_topics_elections_are_not_survived_by_our_probes() -> None:

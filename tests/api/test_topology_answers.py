@@ -11,9 +11,13 @@ import orjson
 import pytest
 
 from api import create_app
+from api.judgement import briefing, timeline
+from api.rest import topology
+from api.shapes import moment
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
+from storage.store.cursors import Excerpt
 from storage.store.values import TopologyFilter
 from tests.api.serving import Client, ProbeLogFake, settings, view
 
@@ -245,7 +249,9 @@ def test_a_violation_that_nothing_is_known_around_exposes_nothing(store: Store, 
     assert client.get("/api/v1/violations/none/exposure").status_code == 404
 
 
-def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: Client) -> None:
+def test_the_evidence_holds_the_topology_before_and_after(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.topology.record(
         "prod",
         [
@@ -264,6 +270,42 @@ def test_the_evidence_holds_the_topology_before_and_after(store: Store, client: 
         ("broker", None, None),
         ("partition", 2, None),
     ]
+    monkeypatch.setattr(timeline, "MOST_AROUND", 1)
+    cut = client.get(f"/api/v1/violations/{lost(75).key('prod')}").json()["evidence"]
+    assert (len(cut["topology"]), cut["topology_total"], cut["topology_truncated"]) == (2, 4, True)
+
+
+def test_a_cause_is_what_was_seen_before_however_much_was_seen_since(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cause() -> dict[str, Any]:
+        answer = client.get(f"/api/v1/incidents/{store.incidents.page().items[0].id}").json()
+        found: dict[str, Any] = answer["briefing"]["cause"]
+        return found
+
+    there = [TopologyChange(T0 - S, "broker", "", number, detail=f"b{number}:9092") for number in (1, 2)]
+    gone = TopologyChange(T0 + 70 * S, "broker", "", 2)
+    since = [TopologyChange(T0 + n * S, "broker", "", 1, detail="b1:9092" * (n % 2)) for n in range(100, 140)]
+    store.topology.record("prod", [*there, at(0, "probes", 0, 1, "1,2,3"), gone, *since])
+    store.violations.record("prod", [lost(75)])
+    monkeypatch.setattr(briefing, "SPANS", 4)
+    sentence = f"Broker 2 was gone at {moment(T0 + 70 * S):%H:%M:%S}."
+    assert (cause()["sentence"], cause()["total"], cause()["truncated"]) == (sentence, 4, False)
+    monkeypatch.setattr(briefing, "SPANS", 2)
+    assert cause()["sentence"].endswith("Only the newest 3 of 4 states of the timeline were looked at.")
+    assert cause()["truncated"]
+
+
+def test_exposure_says_whether_the_whole_timeline_was_compared(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.topology.record("prod", [at(0, "probes", 0, 1, "1"), *(at(n, "orders", n, 1, "1") for n in range(9))])
+    store.violations.record("prod", [lost(75)])
+    place = f"/api/v1/violations/{lost(75).key('prod')}/exposure"
+    whole = client.get(place).json()
+    assert (whole["total"], whole["truncated"]) == (9, False)
+    monkeypatch.setattr(topology, "MOST_SPANS", 9)
+    assert client.get(place).json()["truncated"]
 
 
 def test_the_timeline_holds_changes_only_and_pages(store: Store, client: Client) -> None:
@@ -278,7 +320,8 @@ def test_the_timeline_holds_changes_only_and_pages(store: Store, client: Client)
     assert first["items"][0]["until"] is None
     store.topology.record("prod", [TopologyChange(T0 + 20 * S, "topic", "orders", 0, detail="gone")])
     now = TopologyFilter("prod", since_ns=T0 + 30 * S)
-    assert store.topology.spans(now) == []
+    assert store.topology.spans(now) == Excerpt([], 0)
+    assert store.topology.spans(TopologyFilter("prod"), 2).words("newest", "states") == "the newest 2 of 5 states"
 
 
 def test_the_audit_is_what_the_runner_last_found(store: Store) -> None:

@@ -392,7 +392,7 @@ class Filing:
 
     @property
     def changes(self) -> int:
-        return len(self.store.topology.spans(TopologyFilter(cluster="prod")))
+        return len(self.store.topology.spans(TopologyFilter(cluster="prod")).items)
 
 
 def loss_at(offset: int) -> Violation:

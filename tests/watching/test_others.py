@@ -96,7 +96,7 @@ def test_a_round_of_ten_thousand_partitions_costs_little_and_stores_changes_only
         assert first.judged < MOST_CPU_S
         assert statistics.median(cost.judged + cost.stored for cost in rounds) < MOST_CPU_S
         assert a_round(metadata(topics, {("topic-7", 3): (2, [2, 3])})).rows == 1
-        spans = store.topology.spans(TopologyFilter("t"))
+        spans = store.topology.spans(TopologyFilter("t")).items
         assert len(spans) == 10_001
         assert {span.leader_epoch for span in spans if span.topic == "topic-0"} == {1}
         assert len(a_round.tracker.dump()) < 4_000_000, "bytes of a snapshot"

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from canary.anomalies.topology_change import TopologyChange
 from canary.threads import system
-from storage.store.cursors import Page
+from storage.store.cursors import Excerpt, Page
 from storage.store.database import Repository
 from storage.store.models import TOPOLOGY
 from storage.store.rows import chunks, matching, value_of
@@ -40,10 +40,15 @@ class Topology(Repository):
         query = select(TOPOLOGY).where(*_where(wanted))
         return self._page(query, TOPOLOGY.c.at_ns, _span, cursor, limit)
 
-    def spans(self, wanted: TopologyFilter, limit: int = 200_000) -> list[TopologySpan]:
+    def spans(self, wanted: TopologyFilter, limit: int = 200_000) -> Excerpt[TopologySpan]:
         """Return the timeline, oldest first, at most ``limit`` spans (the newest ones)."""
         query = select(TOPOLOGY).where(*_where(wanted)).order_by(TOPOLOGY.c.at_ns.desc(), TOPOLOGY.c.id)
-        return self._all(query.limit(limit), _span)[::-1]
+        newest = self._excerpt(query, _span, limit)
+        return Excerpt(newest.items[::-1], newest.total)
+
+    def numbers(self, wanted: TopologyFilter) -> set[int]:
+        """Return the numbers (of partitions, or of brokers) that the timeline has."""
+        return set(self._all(select(TOPOLOGY.c.number).where(*_where(wanted)).distinct(), lambda row: int(row.number)))
 
 
 def _record(connection: Connection, cluster: str, changes: Sequence[TopologyChange]) -> int:
