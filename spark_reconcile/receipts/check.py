@@ -16,9 +16,11 @@ there as its receipt says.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +33,7 @@ from spark_reconcile.errors import UnreachableError
 from spark_reconcile.receipts.files import Coverage, look, receipts_of
 from spark_reconcile.tables.columns import ISOLATIONS
 from spark_reconcile.tables.digests import DIGEST
+from storage.store.cursors import Excerpt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +47,8 @@ UNKNOWN: Final = {
     "settings": "they are missing within the log, and whether the topic is compacted is not known (DescribeConfigs)",
 }
 """Why the verdict is unknown, in words."""
-MOST_RUNS: Final = 10_000
-"""Ranges that are told of one check; the counts are whole nevertheless."""
+MOST_RUNS: Final = 1_000_000
+"""At most so many ranges of one check become violations; the counts are whole nevertheless."""
 _BOUNDS: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -67,6 +70,15 @@ _NOTHING: Final = pa.schema(
         ("seen", pa.bool_()),
     ]
 )
+_RUNS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("verdict", pa.string()),
+        *((name, pa.int64()) for name in ("first", "last", "acked_from", "acked_to")),
+    ]
+)
+_BATCH: Final = 10_000
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
     WHEN end IS NULL THEN 'no-answer'
@@ -98,12 +110,32 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """Ranges in the order of topic, partition, verdict and offset, as a table: there may be a million.
+
+    ``total``: how many there are. Of more than MOST_RUNS the last ones of each partition are not in the table.
+    """
+
+    table: pa.Table
+    total: int
+
+    def __iter__(self) -> Iterator[Run]:
+        """Yield the ranges."""
+        for batch in self.table.to_batches(max_chunksize=_BATCH):
+            yield from itertools.starmap(Run, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+    def largest(self, most: int) -> Excerpt[Run]:
+        """Return at most so many ranges, those of the most receipts first."""
+        return Excerpt(heapq.nlargest(most, self, key=lambda run: run.last - run.first), self.total)
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
     """The result: receipts by topic, partition and verdict; ranges of those that are lost or changed."""
 
     cluster: str
     counts: Mapping[tuple[str, int], Mapping[str, int]]
-    runs: Sequence[Run]
+    runs: Runs
     coverage: Coverage
     topic_ids: Mapping[str, str | None]
     seconds: float
@@ -136,6 +168,9 @@ class Checked:
         if any(self.total(one) for one in BAD):
             return 1
         return 3 if self.unknown else 0
+
+
+NO_RUNS: Final = Runs(_RUNS.empty_table(), 0)
 
 
 def check(
@@ -172,7 +207,7 @@ def check(
             verdict = "unknown" if verdict in UNKNOWN else verdict
             counts.setdefault((row["topic"], row["partition"]), Counter())[verdict] += number
         bad = any(one.get(verdict) for one in counts.values() for verdict in BAD)
-        runs = _runs(judged) if bad else []
+        runs = _runs(judged) if bad else NO_RUNS
         judged.unpersist()
         every.unpersist()
     except read_errors() as error:
@@ -302,8 +337,8 @@ def _records(spark: SparkSession, config: Mapping[str, Any], spans: Mapping[tupl
     return wanted.dropDuplicates(place)
 
 
-def _runs(judged: Any) -> list[Run]:
-    """Return the ranges of receipts that are lost or changed, in their order."""
+def _runs(judged: Any) -> Runs:
+    """Return the ranges of receipts that are lost or changed."""
     from pyspark.sql import Window  # noqa: PLC0415  # slow, and only used here
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -321,13 +356,12 @@ def _runs(judged: Any) -> list[Run]:
         .agg(
             f.min("offset").alias("first"),
             f.max("offset").alias("last"),
-            f.min("low").alias("low"),
-            f.max("high").alias("high"),
+            f.min("low").alias("acked_from"),
+            f.max("high").alias("acked_to"),
         )
         .withColumn("turn", turn)
-        .orderBy("turn", *by)  # the first of each partition before the second of any: none is left out
-        .limit(MOST_RUNS)
-        .collect()
     )
-    runs = [Run(*(row[name] for name in (*by, "first", "last", "low", "high"))) for row in rows]
-    return sorted(runs, key=lambda run: (run.topic, run.partition, run.first))
+    turns = rows.orderBy("turn", *by)  # the first of each partition before the second of any: none is left out
+    table = turns.select(*_RUNS.names).limit(MOST_RUNS).toArrow().cast(_RUNS)
+    total = table.num_rows if table.num_rows < MOST_RUNS else rows.count()
+    return Runs(table.sort_by([(name, "ascending") for name in (*by, "first")]), total)

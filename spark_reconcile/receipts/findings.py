@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, Final
 
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
-from spark_reconcile.receipts.check import UNKNOWN, VERDICTS, Checked, Run
+from spark_reconcile.receipts.check import BAD, UNKNOWN, VERDICTS, Checked, Run
 from spark_reconcile.report.application_records import violation
 
 _SUMMARIES: Final = {
@@ -16,17 +16,13 @@ _SUMMARIES: Final = {
     "changed": "Where a producer has a receipt for its record, there is another one",
 }
 _SHOWN: Final = 20
+_LISTED: Final = 10_000
 
 
 def violations(found: Checked, at_ns: int, reconciliation: str | None = None) -> Iterator[Violation]:
     """Yield a violation for all that was lost, or was changed, in a partition; more, if it is scattered a lot."""
-    for (topic, partition, verdict), group in groupby(
-        sorted(found.runs, key=lambda run: (run.topic, run.partition, run.verdict, run.first)),
-        key=lambda run: (run.topic, run.partition, run.verdict),
-    ):
-        runs = list(group)
-        for start in range(0, len(runs), MOST_RUNS):
-            some = runs[start : start + MOST_RUNS]
+    for (topic, partition, verdict), group in groupby(found.runs, lambda run: (run.topic, run.partition, run.verdict)):
+        while some := list(islice(group, MOST_RUNS)):
             acked_us = min(one.acked_from for one in some)
             evidence = {"by": "receipts", "acked_from": _time(acked_us)}
             evidence["acked_to"] = _time(max(one.acked_to for one in some))
@@ -36,8 +32,9 @@ def violations(found: Checked, at_ns: int, reconciliation: str | None = None) ->
 
 
 def document(found: Checked) -> dict[str, Any]:
-    """Return a check as JSON values; ranges are [first offset, last offset]."""
+    """Return a check as JSON values; of its ranges the largest ones, as [first offset, last offset]."""
     coverage = found.coverage
+    ranges = found.runs.largest(_LISTED)
     return {
         "cluster": found.cluster,
         "verdicts": {verdict: found.total(verdict) for verdict in VERDICTS},
@@ -56,8 +53,10 @@ def document(found: Checked) -> dict[str, Any]:
                 "acked_from": _time(run.acked_from),
                 "acked_to": _time(run.acked_to),
             }
-            for run in found.runs
+            for run in sorted(ranges.items, key=lambda run: (run.topic, run.partition, run.first))
         ],
+        "ranges_total": ranges.total,
+        "ranges_truncated": ranges.truncated,
         "coverage": {
             name: getattr(coverage, name)
             for name in ("files", "missing", "open", "dropped", "failed", "aborted", "elsewhere")
@@ -100,15 +99,18 @@ def sentences(found: Checked) -> list[str]:
     ):
         if number:
             said.append(f"{number:,} {words}")
-    return [*said, *coverage.unreadable[:_SHOWN], *map(_sentence, _shown(found.runs)), *_more(found.runs)]
+    return [*said, *coverage.unreadable[:_SHOWN], *_ranges(found)]
 
 
-def _shown(runs: Sequence[Run]) -> Sequence[Run]:
-    return runs[:_SHOWN]
-
-
-def _more(runs: Sequence[Run]) -> list[str]:
-    return [f"and {len(runs) - _SHOWN:,} more ranges"] if len(runs) > _SHOWN else []
+def _ranges(found: Checked) -> list[str]:
+    shown = found.runs.largest(_SHOWN)
+    said = [_sentence(run) for run in shown.items]
+    if shown.truncated:
+        records = sum(map(found.total, BAD))
+        said.insert(0, f"{shown.words('largest', 'ranges').capitalize()} ({records:,} records):")
+    if left_out := found.runs.total - found.runs.table.num_rows:
+        said.append(f"{left_out:,} ranges are counted above, and not recorded as violations.")
+    return said
 
 
 def _sentence(run: Run) -> str:

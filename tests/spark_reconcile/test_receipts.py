@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from canary_receipts import Producer
 from spark_reconcile.errors import BadInputError
 from spark_reconcile.nightly import receipting
-from spark_reconcile.receipts.check import Checked, Run, check
+from spark_reconcile.receipts.check import NO_RUNS, Checked, Run, Runs, check
 from spark_reconcile.receipts.files import Coverage, look
 from spark_reconcile.receipts.findings import document, sentences, violations
 from tests.support.topics import as_known
@@ -117,7 +119,7 @@ def test_exactly_the_records_that_a_cut_took_are_lost_and_what_is_well_is_silent
     application.write("other", (20, 0), topic_ids=False)  # that it is the same topic is shown by the records before
     well = application.check(spark, "ord*")
     assert verdicts(well) == {("orders", 0): {"present": 306}, ("orders", 1): {"present": 200}}
-    assert (well.exit_status, well.runs, list(violations(well, 7))) == (0, [], [])
+    assert (well.exit_status, well.runs.total, list(violations(well, 7))) == (0, 0, [])
     assert well.coverage == Coverage(files=3, aborted=3)
 
     for broker in lab.brokers:
@@ -160,7 +162,7 @@ def test_exactly_the_records_that_a_cut_took_are_lost_and_what_is_well_is_silent
     until(lambda: not any(as_known(lab, "orders")), 60, "no broker knows the topic any more")
     gone = application.check(spark, "orders")
     assert {verdict for counts in gone.counts.values() for verdict in counts} == {"unknown"}
-    assert (gone.exit_status, gone.runs) == (3, [])
+    assert (gone.exit_status, gone.runs.total) == (3, 0)
     application.make("orders")
     application.write("orders", (5, 0))
     anew = application.check(spark, "orders")
@@ -191,16 +193,40 @@ def test_what_files_do_not_cover_is_told(tmp_path: Path) -> None:
     (victim.parent / "foreign.parquet").write_bytes(b"PAR1")
     found = look(str(tmp_path)).coverage
     assert (found.missing, found.open, len(found.unreadable)) == (1, 1, 1)
-    text = sentences(Checked("c", {("t", 0): {"present": 1}}, [], found, {}, 1.0))
+    text = sentences(Checked("c", {("t", 0): {"present": 1}}, NO_RUNS, found, {}, 1.0))
     assert "1 files are missing between others." in text
-    assert Checked("c", {("t", 0): {"present": 1}}, [], found, {}, 1.0).exit_status == 3
+    assert Checked("c", {("t", 0): {"present": 1}}, NO_RUNS, found, {}, 1.0).exit_status == 3
 
 
 def test_a_receipt_is_a_violation_with_the_time_of_its_acknowledgement() -> None:
-    runs = [Run("t", 0, "lost", 5, 7, 1_000_000, 3_000_000), Run("t", 0, "lost", 9, 9, 4_000_000, 4_000_000)]
-    (one,) = violations(Checked("c", {("t", 0): {"lost": 4}}, runs, Coverage(), {"t": "id"}, 1.0), 7)
+    found = runs(Run("t", 0, "lost", 5, 7, 1_000_000, 3_000_000), Run("t", 0, "lost", 9, 9, 4_000_000, 4_000_000))
+    (one,) = violations(Checked("c", {("t", 0): {"lost": 4}}, found, Coverage(), {"t": "id"}, 1.0), 7)
     assert (one.kind, one.count, one.offset, one.topic_id) == ("record-lost", 4, 5, "id")
     assert one.evidence["acked_to"] == "1970-01-01T00:00:04.000+00:00"
+
+
+def runs(*some: Run, more: int = 0) -> Runs:
+    columns = zip(*map(astuple, some), strict=True)
+    return Runs(pa.table(dict(zip(NO_RUNS.table.column_names, columns, strict=True))), len(some) + more)
+
+
+def test_every_range_is_recorded_and_a_list_of_them_says_of_how_many() -> None:
+    every = runs(*(Run("t", 0, "lost", n * 30, n * 30 + 19 + n // 12_344, 1, 2) for n in range(12_345)))
+    found = Checked("c", {("t", 0): {"lost": 246_901}}, every, Coverage(), {}, 1.0)
+    assert sum(one.count for one in violations(found, 7)) == 246_901
+    said = sentences(found)
+    largest = said.index("The largest 20 of 12,345 ranges (246,901 records):")
+    assert "offsets 370320 to 370340" in said[largest + 1]
+    assert len(said) == largest + 21
+    listed = document(found)
+    assert (len(listed["ranges"]), listed["ranges_total"], listed["ranges_truncated"]) == (10_000, 12_345, True)
+
+
+def test_ranges_that_are_not_recorded_are_said() -> None:
+    found = Checked("c", {("t", 0): {"lost": 9}}, runs(Run("t", 0, "lost", 1, 1, 1, 2), more=8), Coverage(), {}, 1.0)
+    said = sentences(found)
+    assert "The largest 1 of 9 ranges (9 records):" in said
+    assert said[-1] == "8 ranges are counted above, and not recorded as violations."
 
 
 @pytest.mark.parametrize(("unknown", "succeeded_ns"), [(0, 7), (2, 5)])
@@ -208,7 +234,7 @@ def test_a_check_with_something_unknown_is_none_that_succeeded(
     unknown: int, succeeded_ns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {("t", 0): {"present": 3} | ({"unknown": unknown} if unknown else {})}
-    monkeypatch.setattr(receipting, "check", lambda *_: Checked("c", counts, [], Coverage(), {}, 1.0))
+    monkeypatch.setattr(receipting, "check", lambda *_: Checked("c", counts, NO_RUNS, Coverage(), {}, 1.0))
     record = Mock(return_value=(0, 0))
     summary, *_ = receipting.night(Mock(), ("c", {}, "d", []), record, (7, "night"), {"succeeded_ns": 5})
     assert (summary["succeeded_ns"], summary["unknown"], summary["records"]) == (succeeded_ns, unknown, 3)
