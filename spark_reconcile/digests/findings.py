@@ -13,6 +13,7 @@ from spark_reconcile.report.application_records import KINDS, violation
 
 _SHOWN: Final = 20
 _NAMED: Final = 10
+_LISTED: Final = 100
 _UNPROVEN: Final = (
     "known records of compacted topics were not read again, and it is unknown whether their logs were cut: the last "
     "records that were known are compacted away."
@@ -41,7 +42,8 @@ def _violation(found: Finding, runs: Sequence[Run], seen: tuple[int, str | None]
     if found.cut is not None:
         evidence["cut_at"] = found.cut
     if not exact:
-        evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:100]]
+        evidence["one_or_more_within"] = [[run.offset, run.end - 1] for run in runs[:_LISTED]]
+        evidence["one_or_more_within_total"] = len(runs)
     records = [Records(run.offset, run.size if exact else 1, None) for run in runs]
     place = found.topic, found.topic_id, found.partition
     return violation(found.kind, place, records, seen, found.there_ns, _SUMMARIES[found.kind], evidence)

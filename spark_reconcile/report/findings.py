@@ -37,7 +37,6 @@ Modes = dict[tuple[str, str], set[str]]
 
 _OF_OFFSET: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if anomaly.of_offset])
 _SINGLE: Final = pa.array([anomaly.kind for anomaly in ANOMALIES.values() if anomaly.single])
-_SMALL: Final = 4096
 _BATCH: Final = 1 << 16
 _NOT_KNOWN: Final[Mapping[Place, int]] = {}
 _HELD: Final = 20_000
@@ -98,12 +97,6 @@ def violations(
     yield from finder.join(held)
     for number, case, stood_us in of_partition.values():
         yield case["cluster"], finder.violation(case, stood_us, number)
-
-
-def cases(out: str) -> Iterator[Case]:
-    """Yield the rows of a run's anomalies/."""
-    for batch in result_batches(out, "anomalies", _SMALL):
-        yield from batch.to_pylist()
 
 
 def modes(out: str) -> Modes:

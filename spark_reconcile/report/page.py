@@ -3,25 +3,30 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 import jinja2
+import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 
 from canary.anomalies.catalogue import CATALOGUE
 from canary.anomalies.policy import severity
 from spark_reconcile.match.anomalies import LOST_WRITE
-from spark_reconcile.report.findings import cases
+from spark_reconcile.report.output import CASE_SCHEMA
 from spark_reconcile.report.pictures import PICTURED, Loss, around
 from spark_reconcile.tables.bounds import Place
 from spark_reconcile.tables.columns import I64
+from spark_reconcile.tables.parquet import result_batches
 from spark_reconcile.tables.schema import File
+from storage.store.cursors import Excerpt
 
 WORST: Final = 200
 """Cases shown on the page; all are in anomalies/."""
-_LOOKED_AT: Final = 20_000
-"""The worst are chosen among so many cases."""
+_BATCH: Final = 1 << 16
+_SEVERITIES: Final = ("critical", "warning", "info")
 _PLACE: Final = "<!-- here and online -->"
 
 _TABLE: Final = {
@@ -44,9 +49,9 @@ def render(
     files: Mapping[str, Sequence[File]],
 ) -> str:
     """Return the page for a run whose anomalies/ and lost/ are in ``out``, and whose input was ``files``."""
-    shown = sorted(itertools.islice(cases(out), _LOOKED_AT), key=_badness)[: WORST + 1]
+    worst = _worst(out)
     loss = Loss.of(out)
-    pictured = [case for case in _of_each_kind(shown) if case["offset"] is not None][:PICTURED]
+    pictured = [case for case in _of_each_kind(worst.items) if case["offset"] is not None][:PICTURED]
     page = resources.files("spark_reconcile.report").joinpath("report.html.jinja").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, finalize=lambda value: "" if value is None else value
@@ -64,11 +69,12 @@ def render(
         notes=summary["notes"],
         unjudged=summary["unjudged"],
         anomalies=[(CATALOGUE[name], count) for name, count in summary["anomalies"].items()],
-        cases=shown[:WORST],
-        more=len(shown) > WORST,
+        cases=worst.items,
+        only=worst.words("worst", "cases").capitalize() if worst.truncated else None,
         verdicts=summary["verdicts"].items(),
         days=days,
         loss=None if loss is None else loss.svg(),
+        most=None if loss is None else Excerpt([*loss.counts], loss.partitions),
         pictures=[around(files, case) for case in pictured],
     )
 
@@ -85,11 +91,23 @@ def with_section(page: str, heading: str, sentences: Sequence[str]) -> str:
     return page.replace(_PLACE, f"<h2>{heading}</h2>\n<ul>\n{items}</ul>\n{_PLACE}")
 
 
-def _badness(case: Mapping[str, Any]) -> tuple[int, str, str, str, int, int]:
-    """Return the key that sorts critical cases first, then by place."""
-    rank = ("critical", "warning", "info").index(severity(case["kind"], case["mode"]))
-    place = case["cluster"], case["topic"], case["partition"]
-    return rank, case["kind"], *place, -1 if case["offset"] is None else case["offset"]
+def _worst(out: str) -> Excerpt[Mapping[str, Any]]:
+    """Return at most WORST cases of a run, critical ones first, then by kind and place."""
+    worst, total = CASE_SCHEMA.empty_table(), 0
+    for batch in result_batches(out, "anomalies", _BATCH):
+        total += batch.num_rows
+        rows = pa.concat_tables([worst, pa.Table.from_batches([batch]).cast(CASE_SCHEMA)])
+        whose = zip(rows.column("kind").to_pylist(), rows.column("mode").to_pylist(), strict=True)
+        ranked = rows.append_column("rank", pa.array([_rank(kind, mode) for kind, mode in whose], pa.int8()))
+        ranked = ranked.append_column("at", pc.fill_null(rows.column("offset"), -1))
+        keys = [(name, "ascending") for name in ("rank", "kind", "cluster", "topic", "partition", "at")]
+        worst = rows.take(pc.sort_indices(ranked, sort_keys=keys)[:WORST])
+    return Excerpt(worst.to_pylist(), total)
+
+
+@cache
+def _rank(kind: str, mode: str | None) -> int:
+    return _SEVERITIES.index(severity(kind, mode))
 
 
 def _of_each_kind(some: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -39,6 +39,8 @@ class Loss:
     begin: int
     end: int
     counts: Mapping[Place, Any]
+    partitions: int
+    """How many have lost something; the picture has those that lost most."""
 
     @classmethod
     def of(cls, out: str) -> Loss | None:
@@ -54,7 +56,7 @@ class Loss:
             row = counts.setdefault(place, np.zeros(_BINS, dtype=np.int64))
             row += np.histogram(sent, bins=_BINS, range=(begin, end))[0]
         most = sorted(counts, key=lambda place: (-int(counts[place].sum()), place))[:MOST_PARTITIONS]
-        return cls(begin, end, {place: counts[place] for place in sorted(most)})
+        return cls(begin, end, {place: counts[place] for place in sorted(most)}, len(counts))
 
     def svg(self) -> str:
         """Return a strip for each partition, darker where more was lost."""

@@ -18,7 +18,7 @@ from simulation.nights.nights import MINUTE, NOW, bound, probe, record, transact
 from spark_reconcile.job import driver, ranges, sources
 from spark_reconcile.job.inputs import look
 from spark_reconcile.match import ordering
-from spark_reconcile.report import findings
+from spark_reconcile.tables.parquet import result_batches
 from tests.spark_reconcile.test_history_engine import Inline
 from tests.support.seeds import cases
 
@@ -100,7 +100,8 @@ def circles_of(night: oracle.Night, history: bytes, root: Path) -> int:
     spark: Any = Inline()
     report = driver.run(spark, look(str(root / "log"), str(root / "dump")), str(root / "out"))
     expected = check(load(io.BytesIO(history), "history"), Options(ww_deps=True))
-    told = [case for case in findings.cases(str(root / "out")) if case["kind"] == "G0"]
+    batches = result_batches(str(root / "out"), "anomalies", 4096)
+    told = [case for batch in batches for case in batch.to_pylist() if case["kind"] == "G0"]
     assert report.summary["anomalies"].get("G0", 0) == len(told)
     circles = [json.loads(case["evidence"])["cycle"] for case in told]
     cases = expected.anomalies.get("G0", ())

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from simulation.nights.full import full_night
 from simulation.nights.nights import MINUTE, NOW
 from spark_reconcile.job.inputs import look
-from spark_reconcile.report import pictures
+from spark_reconcile.report import page, pictures
 from spark_reconcile.report.lost_writes import LOST_SCHEMA
+from spark_reconcile.report.output import CASE_SCHEMA
 from spark_reconcile.report.pictures import Loss, around
 from spark_reconcile.tables.bounds import Place
 
@@ -46,7 +47,7 @@ def test_no_picture_is_worth_reading_everything(written: Callable[..., Path], mo
     assert [row[1:] for row in picture.rows] == [("", "", "", "")] * 9
 
 
-def test_loss_over_time_adds_up_by_partition(tmp_path: Path) -> None:
+def test_loss_over_time_adds_up_by_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = [("t", 0, NOW), ("t", 0, NOW + HOUR), ("<u>", 3, NOW + 5 * HOUR), ("t", 0, None)]
     rows = [
         {"kind": "lost-write", "cluster": "c", "topic": topic, "partition": partition, "sequence": 1}
@@ -64,6 +65,31 @@ def test_loss_over_time_adds_up_by_partition(tmp_path: Path) -> None:
     svg = loss.svg()
     assert len(re.findall('class="lost"', svg)) == 3
     assert "&lt;u&gt;-3: 1" in svg
+    monkeypatch.setattr(pictures, "MOST_PARTITIONS", 1)
+    cut = Loss.of(str(tmp_path))
+    assert cut is not None
+    assert ([*cut.counts], cut.partitions) == ([Place("c", "t", 0)], 2)
+
+
+def test_the_worst_cases_are_those_of_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mild = [CASE | {"kind": "stalled", "mode": None, "offset": None}] * 20
+    bad = [CASE | {"mode": mode, "offset": offset} for mode in ("plain", "idempotent") for offset in (9, None, 3)]
+    (tmp_path / "anomalies").mkdir()
+    for name, rows in (("a", mild), ("b", bad[:4]), ("c", bad[4:]), ("d", mild)):
+        pq.write_table(pa.Table.from_pylist(rows, CASE_SCHEMA), tmp_path / "anomalies" / f"{name}.parquet")
+    monkeypatch.setattr(page, "WORST", 4)
+    monkeypatch.setattr(page, "_BATCH", 3)
+    worst = page._worst(str(tmp_path))
+    assert [(case["mode"], case["offset"]) for case in worst.items] == [
+        ("idempotent", None),
+        ("idempotent", 3),
+        ("idempotent", 9),
+        ("plain", None),
+    ]
+    summary: dict[str, Any] = {"summary": dict.fromkeys(page._TABLE, 0), "anomalies": {"duplicate": 6}}
+    summary |= {"unjudged": [], "notes": [], "verdicts": {}}
+    files: dict[str, list[Any]] = {"probes": [], "records": [], "polls": []}
+    assert "The worst 4 of 46 cases; all are in anomalies/." in page.render(summary, {}, str(tmp_path), files)
 
 
 def test_where_nothing_is_lost_there_is_no_picture_of_it(tmp_path: Path) -> None:
