@@ -88,7 +88,8 @@ class Briefing(Shape):
 
     lost_records: int = Field(description="How many records are gone in all; 0: none is known to be.")
     lost_ranges: int | None = Field(
-        description=f"How many ranges these are; null: more than {MOST_JOINED:,} violations say so: not counted."
+        description=f"How many ranges these are; null: more than {MOST_JOINED:,} violations say so, "
+        "of which the largest ones are joined, and the ranges are not counted."
     )
     losses: list[LossOut] = Field(
         description=f"The largest ranges first, {RANGES} at most; empty where no write is known to be lost."

@@ -48,8 +48,8 @@ class Excerpt(Generic[T]):
         """Return what the list is: "the largest 20 of 10,000 ranges", or "20 ranges" if it is whole."""
         if self.total == len(self.items):
             return f"{self.total:,} {what}"
-        total = "more than are counted" if self.total is None else f"{self.total:,} {what}"
-        return f"the {first} {len(self.items):,} of {total}"
+        shown = f"the {first} {len(self.items):,}"
+        return f"{shown} {what} of more than are counted" if self.total is None else f"{shown} of {self.total:,} {what}"
 
 
 def encode(at_ns: int, row_id: str) -> str:

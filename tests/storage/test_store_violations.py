@@ -229,6 +229,7 @@ def test_neighbouring_losses_are_one_range_and_the_largest_comes_first(
     assert (ranges().total, ranges().truncated) == (3, False)
     monkeypatch.setattr(violations, "MOST_JOINED", 12)
     assert (len(ranges().items), ranges().total, ranges().truncated) == (3, None, True)
+    assert ranges().words("largest", "ranges") == "the largest 3 ranges of more than are counted"
     (incident,) = store.incidents.page(IncidentFilter(cluster="c")).items
     store.incidents.resolve(incident.id, "false", T0)
     assert ranges() == Excerpt([], 0)
