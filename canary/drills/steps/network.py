@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from canary.drills.rig.rig import Rig
 from canary.drills.steps.step import Step
 from canary.drills.steps.waiting import Mark
-from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, ShiftFetch
+from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, ShiftFetch
 
 _HAPPENS_S = 30.0
 
@@ -56,6 +56,8 @@ def _words(fault: Fault) -> str:
         case ShiftFetch(topic=topic, partition=partition, how=how):
             done = "skips a batch" if how == "skip" else "swaps two batches"
             return f"an answer of {topic}-{partition} {done}, which no checksum shows"
+        case LowEnds(topic=topic, by=by):
+            return f"each answer about the ends of {topic} names one that is {by} offsets too low"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class UntilHappened(Step):
 
     def take(self, rig: Rig) -> None:
         """Ask the proxy."""
-        rig.until(lambda: all(isinstance(one, Cut | Delay) for one in rig.lab.faults()), _HAPPENS_S, str(self))
+        rig.until(lambda: all(isinstance(one, Cut | Delay | LowEnds) for one in rig.lab.faults()), _HAPPENS_S, str(self))
         Mark().take(rig)
 
     def __str__(self) -> str:

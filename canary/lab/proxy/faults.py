@@ -6,7 +6,7 @@ itself.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from canary.lab.errors import LabError
 from canary.lab.proxy.fetched import How
@@ -129,9 +129,26 @@ class ShiftFetch:
         return request.api == "Fetch" and _between(self, source, target)
 
 
-Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch
+@dataclass(frozen=True, slots=True)
+class LowEnds:
+    """Each answer to ListOffsets says of a topic's partitions that they begin and end ``by`` offsets lower, or at 0.
 
-_KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in (Cut, Delay, LoseAnswers, Hold, ShiftFetch)}
+    What the broker has is as it should be, and a reader is given all of it.
+    """
+
+    source: Party
+    target: Party
+    topic: str
+    by: int
+
+    def concerns(self, request: Request, source: Party, target: Party) -> bool:
+        """Return whether it is about a request of source to target."""
+        return request.api == "ListOffsets" and _between(self, source, target)
+
+
+Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds
+
+_KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in get_args(Fault)}
 
 
 def impaired(faults: Iterable[Fault], nodes: Iterable[int]) -> frozenset[int]:

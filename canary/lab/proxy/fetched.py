@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from canary.lab.proxy.cursor import Cursor
+
 How = Literal["skip", "swap"]
 
 _BATCH: Final = struct.Struct(">qiib4xhi")  # base offset, length, leader epoch, magic, (crc), attributes, last delta
@@ -25,46 +27,6 @@ class _Batch:
     at: int
     base: int
     delta: int
-
-
-class _Cursor:
-    """Reads an answer; lengths as its version has them."""
-
-    def __init__(self, frame: bytes, version: int) -> None:
-        self.at = 8  # behind length and correlation id
-        self.flexible = version >= _FLEXIBLE
-        self._frame = frame
-        self.tags()
-
-    def number(self, code: str) -> int:
-        (value,) = struct.unpack_from(">" + code, self._frame, self.at)
-        self.at += struct.calcsize(">" + code)
-        return int(value)
-
-    def length(self, code: str) -> int:
-        return self._varint() - 1 if self.flexible else self.number(code)
-
-    def bytes(self, count: int) -> bytes:
-        begin = self.at
-        self.at += max(count, 0)
-        if self.at > len(self._frame):
-            raise IndexError
-        return self._frame[begin : self.at]
-
-    def tags(self) -> None:
-        """Pass over tagged fields, which a version that is not flexible does not have."""
-        for _ in range(self._varint() if self.flexible else 0):
-            self._varint()
-            self.bytes(self._varint())
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.number("B")
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
 
 
 def shifted(frame: bytes, version: int, topics: frozenset[bytes], partition: int, how: How) -> bytes | None:
@@ -104,7 +66,7 @@ def shifted(frame: bytes, version: int, topics: frozenset[bytes], partition: int
 
 def _record_sets(frame: bytes, version: int) -> Iterator[tuple[bytes, int, int, int]]:
     """Yield topic (name or id), partition, begin and end of each partition's batches."""
-    cursor = _Cursor(frame, version)
+    cursor = Cursor(frame, flexible=version >= _FLEXIBLE)
     cursor.number("i")  # throttle time
     if version >= 7:
         cursor.number("h")  # error

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from canary.lab.proxy import fetched, frames
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, Party, ShiftFetch
+from canary.lab.proxy import fetched, frames, listed
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Party, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -54,7 +54,7 @@ class FaultyNetwork:
         self._dial = dial
         self._topic_id = topic_id
         self._links: set[Link] = set()
-        self._lasting: list[Cut | Delay] = []
+        self._lasting: list[Cut | Delay | LowEnds] = []
         self._counted: list[_Counted] = []
         self._held: list[_Held] = []
 
@@ -66,7 +66,7 @@ class FaultyNetwork:
         """Replace all faults; what was held back is delivered."""
         self._lasting, self._counted = [], []
         for fault in faults:
-            if isinstance(fault, Cut | Delay):
+            if isinstance(fault, Cut | Delay | LowEnds):
                 self._lasting.append(fault)
             else:
                 self._counted.append(_Counted(fault, fault.count))
@@ -88,7 +88,9 @@ class FaultyNetwork:
 
     def asked(self, link: Link, frame: bytes) -> None:
         """See canary.lab.proxy.link."""
-        request = frames.request(frame) if self._counted or any(one.api for one in self._delays()) else None
+        lies = [one for one in self._lasting if isinstance(one, LowEnds)]
+        looks = self._counted or lies or any(one.api for one in self._delays())
+        request = frames.request(frame) if looks else None
         if request is None:
             link.requests.put(frame)
         elif isinstance(fault := self._happening(Hold, request, link), Hold):
@@ -100,7 +102,14 @@ class FaultyNetwork:
             for one in self._counted:
                 if isinstance(one.fault, ShiftFetch) and one.fault.concerns(request, link.source, link.target):
                     link.alter(request.correlation, partial(self._shift, one, one.fault, link.target, request.version))
+            for lie in lies:
+                if lie.concerns(request, link.source, link.target):
+                    link.alter(request.correlation, partial(self._lower, lie, request.version))
             self._forward(link, frame, request)
+
+    def _lower(self, lie: LowEnds, version: int, frame: bytes) -> bytes:
+        """Return what is answered in place of an answer to ListOffsets."""
+        return listed.lowered(frame, version, lie.topic, lie.by) if lie in self._lasting else frame
 
     def _shift(self, counted: _Counted, fault: ShiftFetch, node: int, version: int, frame: bytes) -> bytes:
         """Return what a reader gets in place of an answer to Fetch."""
