@@ -64,7 +64,7 @@ class Watch:
         silent_s = GRACE_S + max(10 * world.plan.beat, 60.0)
         for mode, topic in set(world.truth.producers.values()):
             last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began)
-            if WORKLOADS[mode].topic != "none" and mode in world.plan.modes and now - last > silent_s:
+            if WORKLOADS[mode].topic != "none" and mode in world.modes_on() and now - last > silent_s:
                 return f"the mode {mode} has promised nothing since {last:.0f} s"
         return None
 
