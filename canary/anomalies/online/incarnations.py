@@ -4,11 +4,10 @@ from canary import facts as f
 from canary.anomalies.online.losses import confirmation
 from canary.anomalies.online.rules import retention, wrong_cluster
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.state import Ask, Topic
+from canary.anomalies.online.state import ASKS_KEPT, Ask, Topic
 from canary.anomalies.online.topology import liveness, timeline
 from canary.facts.incarnation import Sighting, sighting
 
-_ASKS_KEPT = 8
 _RETENTIONS_KEPT = 5
 
 
@@ -23,7 +22,7 @@ def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     state.unanswered = {what: one for what, one in state.unanswered.items() if one[1] > state.round_ordinal}
     state.round_ordinal = state.ordinal
     state.asks[fact.sample] = Ask(state.ordinal, fact.at_ns, ends, wrong_cluster.positions(scope))
-    while len(state.asks) > _ASKS_KEPT:
+    while len(state.asks) > ASKS_KEPT:
         del state.asks[min(state.asks)]
     liveness.judge(scope)
 
@@ -88,7 +87,6 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
     for ask in state.asks.values():
         ask.ends.pop(old.name, None)  # of another log
         ask.positions.pop(old.name, None)
-    state.unsure = [one for one in state.unsure if one[1] != old.name]
     for transaction in state.transactions.values():
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]

@@ -17,6 +17,8 @@ from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
 _RECENT_NS = 10 * 60 * 10**9
+ASKS_KEPT = 8
+"""The last rounds of asking whose answers may still come."""
 
 
 @dataclass(slots=True)
@@ -163,7 +165,7 @@ class State:
     sure: Ask | None = None
     """The last round, of this process, that the known cluster answered."""
     unsure: list[list[Any]] = field(default_factory=list)
-    """Acknowledgements since ``sure``: [ordinal, topic, stream, sequence, count, offset or -1]."""
+    """Of a snapshot of a former version, until a process begins: [ordinal, topic, stream, sequence, count, offset]."""
     silent_ns: int = 0
     """For how long questions have had no answer."""
     looked_ns: int = 0

@@ -26,6 +26,8 @@ class Stream:
     """False once its process ended: what it wrote after its last durable fact is no phantom."""
     open: IntervalSet = field(default_factory=IntervalSet)
     acked: IntervalSet = field(default_factory=IntervalSet)
+    unsure: dict[int, IntervalSet] = field(default_factory=dict)
+    """Acknowledged since the known cluster answered a round, by the ordinal of the round that was asked last before."""
     promised: IntervalSet = field(default_factory=IntervalSet)
     """Acknowledged, and its transaction, if any, committed."""
     failed: IntervalSet = field(default_factory=IntervalSet)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
-from canary.anomalies.online.rules import wrong_cluster
-from canary.anomalies.online.state import Ask, State
 from canary.metrics import measured
 from simulation.destruction.probed import positions
-from tests.support.bench import RC, RU, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,30 +210,50 @@ def test_a_group_that_stands_elsewhere_in_the_other_cluster_has_not_gone_back() 
     assert kinds(bench) == ["another-cluster"]
 
 
-def test_the_number_of_unsure_acknowledgements_is_bounded_by_rounds() -> None:
+def test_all_that_another_cluster_may_have_acknowledged_is_taken_back_however_many_partitions_there_are() -> None:
+    """For three seconds another cluster acknowledges what is sent to 5,000 partitions in turn."""
     bench = settled()
+    partitions, seconds = range(1, 5001), 3
+    for sequence in range(seconds):
+        facts: list[f.Fact] = []
+        for p in partitions:
+            facts.append(f.Sent(bench.now_ns, TOPIC, p, PRODUCER, 1, sequence, "idempotent"))
+            facts.append(f.Acked(bench.now_ns, TOPIC, p, PRODUCER, 1, sequence, sequence, 2_000_000))
+        bench.fold(*facts)
+    topic = bench.tracker.state.topics[TOPIC]
+    assert topic.promises == 10 + len(partitions) * seconds
+    slip(bench)
+    assert topic.promises == 10
+    assert [log.known_end for log in topic.logs.values()] == [10, *(0 for _ in partitions)]
+    assert all(stream.indeterminate.total == seconds for stream in topic.streams[1:])
+
+
+def test_unsure_acknowledgements_are_one_interval_for_each_round_whose_answer_may_still_come() -> None:
+    bench = settled()
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
     for _ in range(50):
         bench.write(2)
         bench.round()
-    assert len(bench.tracker.state.unsure) <= 1
+    assert [list(acked) for acked in stream.unsure.values()] == []
     for _ in range(50):
         bench.write(2)
+        bench.write(3)
         bench.sample += 1
         bench.fold(f.WatchAsked(bench.now_ns, bench.sample))  # which nobody answers
-    assert len(bench.tracker.state.unsure) <= 51
+        bench.end += 1  # a marker
+    before, *rounds = stream.unsure.values()
+    assert list(before) == [(110, 320)]
+    assert [list(acked) for acked in rounds] == [[(a, a + 5)] for a in range(320, 360, 5)]
 
 
-def test_acknowledgements_in_a_row_are_one_entry_and_a_round_begins_another() -> None:
+def test_what_is_forgotten_of_unanswered_rounds_is_never_taken_for_the_known_cluster_s() -> None:
     bench = settled()
-    bench.round()
-    bench.write(2)
-    bench.write(3)
-    ((_, *entry),) = bench.tracker.state.unsure
-    assert entry == [TOPIC, 0, 10, 5, 10]
-    bench.sample += 1
-    bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
-    bench.write(1)
-    assert len(bench.tracker.state.unsure) == 2
+    for _ in range(20):
+        bench.write(2)
+        bench.sample += 1
+        bench.fold(f.WatchAsked(bench.now_ns, bench.sample))
+    slip(bench)
+    assert bench.tracker.state.topics[TOPIC].logs[0].known_end == 10
 
 
 def test_another_incarnation_of_the_topic_knows_nothing_of_the_former_ones_acknowledgements() -> None:
@@ -250,8 +267,27 @@ def test_another_incarnation_of_the_topic_knows_nothing_of_the_former_ones_ackno
 
 
 def test_what_was_acknowledged_after_the_known_cluster_was_asked_is_unsure_still() -> None:
-    state = State(unsure=[[9, TOPIC, 0, 1, 1, 1], [10, TOPIC, 0, 2, 1, 2], [11, TOPIC, 0, 3, 1, 3]])
-    state.asks[4] = Ask(10, 0)
-    scope: Any = SimpleNamespace(state=state)
-    wrong_cluster.known_one_answered(scope, 4)
-    assert [one[0] for one in state.unsure] == [11]
+    bench = settled()
+    (stream,) = bench.tracker.state.topics[TOPIC].streams
+    bench.write(1)
+    bench.fold(f.WatchAsked(bench.now_ns, 100))
+    bench.write(2)
+    bench.fold(f.WatchAsked(bench.now_ns, 101))
+    bench.write(3)
+    bench.fold(f.ClusterSeen(bench.now_ns, 100, "cluster", "1,2,3"))
+    assert [list(acked) for acked in stream.unsure.values()] == [[(11, 13)], [(13, 16)]]
+    bench.fold(f.ClusterSeen(bench.now_ns, 101, "cluster", "1,2,3"))
+    assert [list(acked) for acked in stream.unsure.values()] == [[(13, 16)]]
+
+
+def test_a_snapshot_of_a_former_version_has_unsure_acknowledgements_in_one_list() -> None:
+    bench = settled()
+    bench.write(3)
+    state = bench.tracker.state
+    (stream,) = state.topics[TOPIC].streams
+    stream.unsure.clear()
+    state.unsure = [[state.ordinal, TOPIC, 0, 10, 3, 10]]
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    slip(bench)
+    assert bench.tracker.state.topics[TOPIC].logs[0].known_end == 10

@@ -28,6 +28,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.now_ns = fact.at_ns  # the former process's clock may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None
+    wrong_cluster.former_version(state)
     state.relay_unrecorded = False
     state.installation = fact.installation or state.installation
     state.started = [fact.remembered_ns or 0, fact.at_ns]

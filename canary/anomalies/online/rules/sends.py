@@ -71,8 +71,8 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream = scope.stream(topic, first.producer_id, first.generation, first.partition)
     if stream is None:
         return  # of a former incarnation of the topic: counted, never judged
-    wrong_cluster.acknowledged(scope, topic, stream, first.sequence, n, first.offset)
     a, b = first.sequence, first.sequence + n
+    wrong_cluster.acknowledged(scope.state, stream, a, b)
     stream.open.remove(a, b)
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL

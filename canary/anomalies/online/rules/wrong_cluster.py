@@ -6,13 +6,14 @@ that no read proves promises nothing, consumers return to their positions of tha
 again. A record that was read bears the known cluster's tag, and needs no other proof.
 """
 
+from itertools import chain
+
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope
-from canary.anomalies.online.state import Ask, Topic
+from canary.anomalies.online.sets.intervals import IntervalSet
+from canary.anomalies.online.state import ASKS_KEPT, Ask, State, Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.violation import Violation
-
-_UNSURE_KEPT = 10_000
 
 
 def another_cluster(known: str, found: str, at_ns: int) -> Violation:
@@ -28,21 +29,29 @@ def another_cluster(known: str, found: str, at_ns: int) -> Violation:
     )
 
 
-def acknowledged(scope: Scope, topic: Topic, stream: Stream, sequence: int, n: int, offset: int | None) -> None:
-    """Remember acknowledgements until the known cluster answers again; consecutive ones as one."""
-    state, place = scope.state, -1 if offset is None else offset
-    if state.unsure and offset is not None:
-        ordinal, *stands, first, count, at = state.unsure[-1]
-        begun = next((ask.ordinal for ask in reversed(state.asks.values())), 0)
-        if ordinal > begun and (*stands, first + count, at + count) == (topic.name, stream.tag, sequence, place):
-            state.unsure[-1][0], state.unsure[-1][4] = state.ordinal, count + n
-            return
-    state.unsure.append([state.ordinal, topic.name, stream.tag, sequence, n, place])
+def acknowledged(state: State, stream: Stream, a: int, b: int) -> None:
+    """Remember that the sequences [a, b) were acknowledged until the known cluster answers a round that is asked later.
+
+    All of them are remembered, however many: by stream and round, so that those of one round are one interval. Rounds
+    whose answers are not waited for any more are one.
+    """
+    asked = next((ask.ordinal for ask in reversed(state.asks.values())), 0)
+    stream.unsure.setdefault(asked, IntervalSet()).add(a, b)
+    if len(stream.unsure) > ASKS_KEPT + 1:
+        oldest, second, *_ = stream.unsure
+        for x, y in stream.unsure.pop(oldest):
+            stream.unsure[second].add(x, y)
+
+
+def former_version(state: State) -> None:
+    """Take the unsure acknowledgements of a snapshot that kept them in one list."""
+    for _, name, tag, sequence, n, _ in state.unsure:
+        state.topics[name].streams[tag].unsure.setdefault(0, IntervalSet()).add(sequence, sequence + n)
+    state.unsure.clear()
 
 
 def positions(scope: Scope) -> dict[str, dict[int, dict[str, int]]]:
-    """Return topic to partition to consumer to its position, and forget the oldest unsure acknowledgements."""
-    del scope.state.unsure[:-_UNSURE_KEPT]
+    """Return topic to partition to consumer to its position."""
     return {
         name: {p: {who: reader.position for who, reader in log.readers.items()} for p, log in topic.logs.items()}
         for name, topic in scope.state.topics.items()
@@ -51,11 +60,14 @@ def positions(scope: Scope) -> dict[str, dict[int, dict[str, int]]]:
 
 def known_one_answered(scope: Scope, sample: int) -> None:
     """The known cluster answered a round: everything before that round is its own."""
-    state = scope.state
-    asked = state.asks.get(sample)
-    if asked is not None:
-        state.sure = asked
-        state.unsure = [one for one in state.unsure if one[0] > asked.ordinal]
+    asked = scope.state.asks.get(sample)
+    if asked is None:
+        return
+    scope.state.sure = asked
+    for topic in scope.state.topics.values():
+        for stream in topic.streams:
+            if stream.unsure:
+                stream.unsure = {since: acked for since, acked in stream.unsure.items() if since >= asked.ordinal}
 
 
 def stop(scope: Scope, found: str) -> None:
@@ -64,28 +76,30 @@ def stop(scope: Scope, found: str) -> None:
     violation = another_cluster(state.cluster_id or "", found, state.now_ns)
     state.stopped = scope.found.stopped = violation.summary
     scope.emit(violation)
-    for _, name, tag, sequence, n, offset in state.unsure:
-        topic = state.topics[name]
-        _promises_nothing(topic, topic.streams[tag], sequence, sequence + n, offset)
-    state.unsure.clear()
     for topic in state.topics.values():
         topic.fresh = False
+        for stream in topic.streams:
+            for a, b in chain.from_iterable(stream.unsure.values()):
+                _promises_nothing(topic, stream, a, b)
+            stream.unsure.clear()
         for log in topic.logs.values():
             _take_back(topic, log, state.sure)
 
 
-def _promises_nothing(topic: Topic, stream: Stream, a: int, b: int, offset: int) -> None:
+def _promises_nothing(topic: Topic, stream: Stream, a: int, b: int) -> None:
     log = topic.logs[stream.partition]
     for x, y in stream.seen.without(a, b):
         topic.promises -= sum(q - p for p, q in stream.promised.within(x, y))
         known = (stream.acked, stream.promised, stream.unplaced, *stream.unseen.values(), *stream.early.values())
         for sequences in known:
             sequences.remove(x, y)
+        for placed in stream.places.within(x, y):
+            offset, end = placed.value, placed.value + placed.length
+            for run in log.claims.aligned(offset, end, placed.key - offset, stream.tag):
+                log.claims.remove(run.key, run.end)
+                log.promised.remove(run.key, run.end)
         stream.places.remove(x, y)
         stream.indeterminate.add(x, y)
-        for run in log.claims.aligned(offset + x - a, offset + y - a, a - offset, stream.tag) if offset >= 0 else ():
-            log.claims.remove(run.key, run.end)
-            log.promised.remove(run.key, run.end)
 
 
 def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
