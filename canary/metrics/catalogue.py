@@ -194,7 +194,8 @@ METRICS: dict[str, Metric] = {
         ),
         _counter(
             "canary_unverified_expired_total",
-            "Acknowledged probes that retention removed before any consumer had read them.",
+            "Acknowledged probes that no consumer will read: retention removed them before, or the settings no longer "
+            "want their partition probed.",
             _MODE,
         ),
         _gauge(

@@ -155,11 +155,14 @@ COVERAGE = (
         name="CanaryUnverifiedExpiry",
         notify=UNLOOKED,
         expression=f"sum by (cluster) ({increase('canary_unverified_expired_total', window='1h')}) > 0",
-        summary="Probes of {{ $labels.cluster }} expired unread",
-        meaning="Retention removed acknowledged probes before any consumer read them: whether they were kept until "
-        "then is unknown.",
+        summary="Probes of {{ $labels.cluster }} will never be read",
+        meaning="Retention removed acknowledged probes before any consumer read them, or their topic is no longer "
+        "probed: whether they were kept until then is unknown.",
         now="{{ $value | humanize }} within an hour in {{ $labels.cluster }}.",
-        advice=("Give the probe topic a longer retention, or find out why consumers are late.",),
+        advice=(
+            "Was a probe topic renamed, or a mode switched off? What waited there is counted once, at the start.",
+            "Else give the probe topic a longer retention, or find out why consumers are late.",
+        ),
     ),
     Rule(
         name="CanaryModeSilent",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.log import Log
+from canary.anomalies.online.state import Probed, State
 from simulation.destruction.truth import Key, Record, Truth
 from simulation.histories.retelling import one_by_one
 
@@ -49,7 +50,7 @@ class ProbedPartition:
         self.true_ns, self.ahead_ns = 1_790_000_000 * S, 0
         self.set_back_ns = 0
         """By how much the canary's clock was set back, all in all: what was sent before may be older by so much."""
-        self.tracker = Tracker()
+        self.tracker = Tracker(State(probed={TOPIC: Probed([mode], [0])}))
         self.generation = self.sequence = self.sample = self.oldest = 0
         self.known_id = 0
         self.positions: dict[str, int] = {}

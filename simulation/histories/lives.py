@@ -12,8 +12,10 @@ import orjson
 from canary import facts as f
 from canary.anomalies.offline import Options, check
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.state import Probed, State
 from canary.history.reading import load
 from canary.probe.identity import Identity
+from simulation.histories.clockwork import TOPIC
 from simulation.histories.retelling import Retelling, one_by_one
 from simulation.histories.simulator import simulate
 from simulation.histories.wild import seeded
@@ -119,9 +121,14 @@ class Life:
         return (case for name in names for case in self.offline.get(name, ()))
 
 
+def configured() -> Tracker:
+    """Return a tracker whose settings want the simulated topic probed."""
+    return Tracker(State(probed={TOPIC: Probed([], [])}))
+
+
 def lived(seed: int, *broken: str) -> Life:
     """Live with ``broken`` injected before the tracker's eyes."""
-    trackers = [Tracker()]
+    trackers = [configured()]
     found: dict[str, Violation] = {}
     dice = seeded(seed)
 

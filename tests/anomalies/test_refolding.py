@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from canary.anomalies.online import Tracker
 from simulation.destruction.lives import Life, judged, lived
 from simulation.histories.injections import INJECTIONS
+from simulation.histories.lives import configured
 from simulation.histories.simulator import simulate
 from simulation.histories.wild import seeded
 from tests.support.seeds import cases
@@ -24,7 +25,7 @@ class Twins:
 
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
-        self.kept, self.loaded = Tracker(), Tracker()
+        self.kept, self.loaded = configured(), configured()
         self.gathered: list[f.Fact] = []
 
     def listen(self, facts: Sequence[f.Fact]) -> Sequence[RereadRequest]:

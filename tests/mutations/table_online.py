@@ -37,6 +37,7 @@ DIRECT: Final = tuple(
         "tracker_scrubbing",
         "tracker_liveness",
         "wrong_cluster",
+        "no_longer_probed",
     )
 )
 LIVES: Final = ("tests/anomalies/test_simulated_lives.py",)
@@ -558,6 +559,11 @@ ONLINE: Final[list[Mutation]] = [
         ),
         ("_expire", "expired_unread(scope, topic, stream, x, y)", "pass"),
         ("count_unverified", "count(meters.unverified, stream.mode, n)", "pass"),
+        ("no_longer_probed", "expired_unread(scope, topic, stream, a, b)", "pass"),
+        ("no_longer_probed", "stream.unseen.clear()", "pass"),
+        ("no_longer_probed", "stream.unplaced = IntervalSet()", "pass"),
+        ("no_longer_probed", "log.let_go(key)", "pass"),
+        ("no_longer_probed", "log.scrub_began_ns = log.scrubbed_ns = 0", "pass"),
         ("start_advanced", "_expire_missing(scope, topic, log, start)", "pass"),
         ("start_advanced", "log.start, log.expired = start, max(start, log.expired)", "log.start = start"),
         ("_expire_unplaced", "dead if log.start >= log.before else ()", "()"),
@@ -668,6 +674,8 @@ ONLINE: Final[list[Mutation]] = [
         _RULES + "rules/cluster.py",
         _TESTS,
         ("runner_started", "_end_stream(scope, topic, stream)", "pass"),
+        ("runner_started", "_no_longer_configured(scope, topic)", "pass"),
+        ("_no_longer_configured", "generations.retire(scope, topic, mode)", "pass"),
         ("_end_stream", "forget_sent_times(stream)", "pass"),
         ("generation_began", "topic.is_former(fact.topic_id)", "False"),
         ("generation_began", "fact.generation + 1", "fact.generation"),
@@ -706,7 +714,7 @@ ONLINE: Final[list[Mutation]] = [
         ("former_version", "state.unsure.clear()", "pass"),
         ("known_one_answered", "since >= asked.ordinal", "True"),
         ("known_one_answered", "since >= asked.ordinal", "False"),
-        ("known_one_answered", "state.sure = asked", "pass"),
+        ("known_one_answered", "scope.state.sure = asked", "pass"),
         ("stop", "_promises_nothing(topic, stream, a, b)", "pass"),
         ("stop", "topic.fresh = False", "pass"),
         ("_promises_nothing", "stream.seen.without(a, b)", "[(a, b)]"),

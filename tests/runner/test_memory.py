@@ -16,6 +16,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.state import Probed
 from canary.metrics import measured
 from canary.metrics.published import dumps
 from canary.runner.cluster import connection, memory
@@ -285,6 +286,31 @@ def test_what_is_delivered_and_not_yet_followed_by_a_view_is_kept(
         run.flusher.ended([said])
         assert run.flusher.flush()
         assert run.flusher.unended() == [], "the view after it tells that it ended"
+
+
+def test_what_a_former_process_probed_is_closed_by_the_next_start_and_not_by_the_replay(tmp_path: Path) -> None:
+    """A topic is renamed. The ledger holds a former start, at which three of its probes were unread; it read two."""
+    former = Tracker()
+    former.state.probed = {"former": Probed(["idempotent"], [0])}
+    sent = [f.Sent(i, "former", 0, 7, 1, i, "idempotent") for i in range(3)]
+    acked = [f.Acked(i, "former", 0, 7, 1, i, i) for i in range(3)]
+    put = [f.Positioned(2, one, one, "former", 0, 0, "start") for one in ("read_committed", "read_uncommitted")]
+    former.fold([f.RunnerStarted(1, "r", "1"), f.GenerationBegan(1, "former", "idempotent", 7, 1), *put])
+    former.fold([*sent, *acked])
+    polled = [f.Polled(4, "read_committed", "read_committed", "former", 0, i, 7, 1, i) for i in range(2)]
+    asked: Any = SimpleNamespace(ask=lambda question, _: question())
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.seal(snapshot.seal(former, []))
+        ledger.append([f.RunnerStarted(3, "r", "1"), *polled])
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
+        stores.upgrade(store)
+        remembered = memory.recall(context(store), asked, ledger)
+    assert remembered is not None
+    state = remembered.tracker.state
+    assert "former" not in state.probed
+    assert state.meters["former", 0].unverified == {}
+    remembered.tracker.fold([f.RunnerStarted(5, "r", "1")])
+    assert state.meters["former", 0].unverified == {"idempotent": 1}
 
 
 def of(directory: Path) -> Settings:

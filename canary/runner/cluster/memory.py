@@ -92,14 +92,19 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
 
 
 def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tuple[Tracker, Flusher]:
-    """Fold what the ledger holds; the flusher gets the violations that the store may not have yet."""
+    """Fold what the ledger holds; the flusher gets the violations that the store may not have yet.
+
+    Facts of former processes are judged by what those probed, as far as it is known; the next start by the settings.
+    """
     if recovery.torn:
         log.warning("ledger_tail_dropped", what=recovery.torn)
     try:
         tracker, undelivered, ended, shown = snapshot.unseal(recovery.state)
     except ValueError as error:
         raise LedgerError(f"the ledger {ledger.directory} is of another version of canary: {error}") from error
-    _configured(tracker, context.cluster)
+    former = tracker.state.probed
+    configured = _configured(tracker, context.cluster).state.probed
+    tracker.state.probed = {**configured, **former}
     flusher = Flusher(context)
     flusher.shown = shown
     flusher.violations(undelivered)
@@ -112,6 +117,7 @@ def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tu
         flusher.violations(findings.violations)
         flusher.ended(findings.ended)
         flusher.changed(findings.changes)
+    tracker.state.probed = configured
     flusher.changed(everything(tracker.state.topology))
     seconds = round(system.monotonic() - began, 3)
     log.info("ledger_replayed", cluster=context.cluster.name, facts=facts, seconds=seconds)

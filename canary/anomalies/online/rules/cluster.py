@@ -57,8 +57,18 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
             _end_stream(scope, topic, stream)
             _forget_readers(stream.unseen)
             _forget_readers(stream.early)
+        _no_longer_configured(scope, topic)
     for which in [which for which, one in state.transactions.items() if one.outcome == "open"]:
         transactions.outcome_unknown(scope, which)
+
+
+def _no_longer_configured(scope: Scope, topic: Topic) -> None:
+    """Close partitions that are not probed any more; of modes that write elsewhere now, no generation follows."""
+    retention.no_longer_probed(scope, topic)
+    probed = scope.state.probed.get(topic.name)
+    written = [] if probed is None else probed.modes
+    for mode in {stream.mode for stream in topic.streams if stream.unplaced}.difference(written):
+        generations.retire(scope, topic, mode)
 
 
 def _forget_readers(by_name: dict[str, Any]) -> None:

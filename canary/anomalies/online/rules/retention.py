@@ -5,10 +5,11 @@ been sent 61 minutes ago, it would have expired; if the read_committed consumer 
 """
 
 from collections.abc import Callable
+from itertools import chain
 
 from canary import facts as f
 from canary.anomalies.online import generations
-from canary.anomalies.online.log import Log
+from canary.anomalies.online.log import READ_COMMITTED, Log
 from canary.anomalies.online.meters import count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
@@ -166,7 +167,7 @@ def _sent_by(log: Log, start: int) -> int:
 
 
 def expired_unread(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
-    """The promises [a, b) expired before the consumer read them: counted as unverified, no loss."""
+    """No consumer will read the promises [a, b), most often because they expired: counted as unverified, no loss."""
     count_unverified(scope, topic, stream, b - a)
     for unseen in stream.unseen.values():
         unseen.remove(a, b)
@@ -178,6 +179,32 @@ def count_unverified(scope: Scope, topic: Topic, stream: Stream, n: int) -> None
         meters = scope.meters(topic.name, stream.partition)
         count(meters.unverified, stream.mode, n)
         meters.unverified_ns[stream.mode] = scope.state.now_ns
+
+
+def no_longer_probed(scope: Scope, topic: Topic) -> None:
+    """Close what waits in partitions that the settings no longer want probed: it is unverified, and nothing ages there.
+
+    No reader will read it and no question about it will be answered. Promises stay, should it be probed again.
+
+    Example: 40 acknowledged probes are unread when the canary is killed, and the next start has another topic.name. The
+    former topic has 40 unverified probes, and none that waits.
+    """
+    closed = [log for log in topic.logs.values() if not scope.state.probes(topic.name, log.partition)]
+    for log in closed:
+        missing = [(m.tag, m.sequence, m.sequence + m.count) for m in log.missing if m.why != "moved"]
+        sought = [*missing, *((u.tag, u.sequence, u.sequence + 1) for u in log.unplaced)]
+        for stream in (one for one in topic.streams if one.partition == log.partition):
+            mine = ((a, b) for tag, a, b in sought if tag == stream.tag)
+            waiting = IntervalSet.of(chain(stream.unseen.get(READ_COMMITTED, ()), stream.unplaced, mine))
+            for a, b in waiting:
+                expired_unread(scope, topic, stream, a, b)
+            stream.unseen.clear()
+            stream.unplaced = IntervalSet()
+        for key in list(log.held):
+            log.let_go(key)
+        log.missing, log.unplaced, log.lost_offsets = [], [], IntervalSet()
+        log.wanted = log.cut = log.expiry = None
+        log.scrub_began_ns = log.scrubbed_ns = 0
 
 
 def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
