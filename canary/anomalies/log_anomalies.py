@@ -250,4 +250,18 @@ LOG_ANOMALIES = (
         shows="loss",
         picture=(("acknowledged", "+a +b +c +d"), ("the log", "~a ~b c d"), ("retention", "day day day day")),
     ),
+    Anomaly(
+        name="unexplained-expiry",
+        title="Gone for an unknown reason",
+        severities=("warning",),
+        scopes=("online",),
+        meaning="The start of the log passed promised records that are younger than retention.ms; retention.bytes may "
+        "explain that, and how large the log was is not known.",
+        implies="Whether data was deleted too early is unknown.",
+        do_first="Let the canary know sizes (Describe on the cluster), or set retention.bytes=-1 for the probe topic; "
+        "compare the sizes of its logs (kafka-log-dirs.sh) with retention.bytes.",
+        source="RECONCILIATION 4; ARCHITECTURE decision 8",
+        allowed="Retention by size removes records, however young they are.",
+        picture=(("acknowledged", "+a +b +c +d"), ("the log", "~a ~b c d"), ("its size", "? ? ? ?")),
+    ),
 )

@@ -35,6 +35,7 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "suspected-loss": "It needs a leader that answers everything but fetches, which no fault of a lab makes: "
         "tests/anomalies has it.",
+        "unexplained-expiry": "It says what is not known of a log with retention.bytes, which no drill's topic has.",
         "unseen": "The running canary measures it, with alerts of its own; it is a violation at a history's end only.",
         "leader-epoch-regression": "Tried and not raised: a controller that is given an old disk elects with epochs "
         "that are higher again, or leaves partitions that take no writes.",

@@ -61,6 +61,7 @@ from canary.facts.watching import BrokerSeen as BrokerSeen
 from canary.facts.watching import ClusterSeen as ClusterSeen
 from canary.facts.watching import EpochSeen as EpochSeen
 from canary.facts.watching import Listed as Listed
+from canary.facts.watching import LogSized as LogSized
 from canary.facts.watching import PartitionSeen as PartitionSeen
 from canary.facts.watching import QuorumSeen as QuorumSeen
 from canary.facts.watching import TopicConfigured as TopicConfigured
@@ -119,6 +120,7 @@ Fact = (
     | RandomReadAsked
     | EpochSeen
     | QuorumSeen
+    | LogSized
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

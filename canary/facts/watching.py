@@ -162,3 +162,16 @@ class WatchedListed(_Round):
     end: int
     stable: int | None = None
     leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogSized:
+    """Bytes of a partition's log on its leader (DescribeLogDirs), of all records there are, foreign ones too.
+
+    There is no such fact of a topic with a remote tier: retention.bytes counts what is there, and the answer does not.
+    """
+
+    at_ns: int
+    topic: str
+    partition: int
+    size_bytes: int

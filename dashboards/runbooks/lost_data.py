@@ -149,7 +149,7 @@ FRACTURED: Final = Runbook(
 )
 EXPIRED: Final = Runbook(
     title="Data was deleted before its time",
-    kinds=("early-expiry",),
+    kinds=("early-expiry", "unexplained-expiry"),
     means=(
         Step(
             "The beginning of the log moved past records that retention.ms, retention.bytes and the time since do not "

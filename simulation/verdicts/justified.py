@@ -256,6 +256,7 @@ NEVER: dict[str, str] = {
     "phantom": "whatever is in a log of the world was sent by a canary",
     "clock-skew": "the topics of the world have CreateTime",
     "offset-regression": "no other topic's offsets are watched",
+    "unexplained-expiry": "no topic of the world has a retention.bytes",
     "replica-divergence": "no replicas are compared",
     **dict.fromkeys(
         ("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), "no application is watched"

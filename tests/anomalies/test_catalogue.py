@@ -15,6 +15,7 @@ lost-write suspected-loss unseen duplicate inconsistent-offsets G1a precommitted
 nonmonotonic-poll
 int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonotonic-send reorder G0 G1c corrupt phantom
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
+unexplained-expiry
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
 clock-skew blind memory-lost unwritable stalled group-stuck group-reset group-offsets-expired hanging-transaction
 replica-divergence

@@ -113,11 +113,17 @@ def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
 def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
     """The retention in force, by which earlier advances of the start are judged."""
     topic = scope.topic(fact.topic)
-    if topic.retention_ms is not None and topic.retention_ms != fact.retention_ms:
-        topic.former_retentions = [*topic.former_retentions, [fact.at_ns, topic.retention_ms]][-_RETENTIONS_KEPT:]
+    compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
+    for formers, before, now in (
+        (topic.former_retentions, topic.retention_ms, fact.retention_ms),
+        (topic.former_retention_bytes, topic.retention_bytes, fact.retention_bytes),
+    ):
+        if before is not None and not topic.compacted and (before != now or compacted):
+            formers.append([fact.at_ns, before])
+            del formers[:-_RETENTIONS_KEPT]
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas
     timeline.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
-    topic.compacted = fact.cleanup_policy is not None and "delete" not in fact.cleanup_policy
+    topic.compacted = compacted
     for log in topic.logs.values():
         retention.settle_expiry(scope, topic, log)

@@ -215,8 +215,7 @@ class Log:
     ends: dict[int, int] = field(default_factory=dict)
     """By leader epoch, the highest end that was listed in it before a later leader was seen."""
     former_rereads: int = 0
-    """How many re-reads a former leader has answered since the present one last did, in this epoch; what is missing has
-    a count of its own."""
+    """How many re-reads a former leader has answered since the present one last did, in this epoch."""
     asked_end: int = 0
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
@@ -297,6 +296,8 @@ class Log:
     """Those of them that were sent after the log was seen to be cut."""
     timeline: list[list[int]] = field(default_factory=list)
     """When offsets were sent, in points and lines (canary.anomalies.online.sets.ages): how old an expired one was."""
+    size: list[int] | None = None
+    """[when (ns), how many bytes] the leader's log was measured to have last; None: it never was."""
     expiry: dict[str, Any] | None = None
     """An advance of the start over promises; waits until the retention in force is known."""
     changes: list[dict[str, Any]] = field(default_factory=list)

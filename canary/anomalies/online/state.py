@@ -81,6 +81,8 @@ class Topic:
     former_retentions: list[list[int]] = field(default_factory=list)
     """[until_ns, ms]: the last retentions before the present one."""
     retention_bytes: int | None = None
+    former_retention_bytes: list[list[int]] = field(default_factory=list)
+    """[until_ns, bytes]: the same as ``former_retentions`` of retention.bytes."""
     min_insync_replicas: int | None = None
     compacted: bool = False
     promises: int = 0

@@ -6,7 +6,17 @@ from typing import Any, Self
 from canary import facts as f
 from canary.anomalies.online import codec, incarnations
 from canary.anomalies.online.losses import log_end, random_reads, requests, rereads, scrub
-from canary.anomalies.online.rules import cluster, memory, phantoms, positions, reads, relays, sends, transactions
+from canary.anomalies.online.rules import (
+    cluster,
+    memory,
+    phantoms,
+    positions,
+    reads,
+    relays,
+    retention,
+    sends,
+    transactions,
+)
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import conditions, elections, lineages, liveness, regressions, timeline
@@ -35,6 +45,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.TopicConfigured: incarnations.topic_configured,
     f.PartitionSeen: cluster.partition_seen,
     f.Listed: log_end.listed,
+    f.LogSized: retention.log_sized,
     f.TransactionBegan: transactions.began,
     f.CommitAsked: transactions.commit_asked,
     f.Committed: transactions.committed,

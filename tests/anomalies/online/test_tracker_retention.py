@@ -38,7 +38,7 @@ def moved(retention_ms: int, retention_bytes: int, policy: str, *, days: int = 0
 
 @pytest.mark.parametrize(
     ("retention_ms", "retention_bytes", "policy", "days"),
-    [(WEEK_MS, -1, "delete", 8), (WEEK_MS, 1000, "delete", 0), (WEEK_MS, -1, "compact", 0), (-1, 1000, "delete", 0)],
+    [(WEEK_MS, -1, "delete", 8), (WEEK_MS, 1000, "delete", 8), (WEEK_MS, -1, "compact,delete", 8)],
 )
 def test_what_the_settings_explain_is_no_early_expiry(
     retention_ms: int, retention_bytes: int, policy: str, days: int
@@ -49,6 +49,118 @@ def test_what_the_settings_explain_is_no_early_expiry(
 @pytest.mark.parametrize(("retention_ms", "days"), [(WEEK_MS, 0), (WEEK_MS, 6), (-1, 0), (-1, 100)])
 def test_what_they_do_not_explain_is_one(retention_ms: int, days: int) -> None:
     assert moved(retention_ms, -1, "delete", days=days).found() == [("early-expiry", 0, -1)]
+
+
+@pytest.mark.parametrize(("retention_bytes", "days"), [(-1, 0), (1000, 0), (-1, 8)])
+def test_compaction_alone_moves_no_log_start(retention_bytes: int, days: int) -> None:
+    """Without the policy delete neither retention.ms nor retention.bytes is in force."""
+    assert moved(WEEK_MS, retention_bytes, "compact", days=days).found() == [("early-expiry", 0, -1)]
+
+
+TB = 10**12
+
+
+def emptied(before: int | None, after: int | None, retention_bytes: int, *, measured_s: int = 10) -> Bench:
+    """Let the whole log go, with 1,000 probes that are seconds old; it was measured so long before."""
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, retention_bytes, "delete", 2))
+    bench.write(1000)
+    bench.settle(2)
+    if before is not None:
+        bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, before))
+    bench.now_ns += measured_s * SECOND_NS
+    bench.start = 1000
+    bench.round()
+    if after is not None:
+        bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, after))
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, retention_bytes, "delete", 2))
+    bench.settle()
+    return bench
+
+
+EARLY, UNEXPLAINED = [("early-expiry", 0, -1)], [("unexplained-expiry", -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "retention_bytes", "said"),
+    [
+        (100_000, 0, TB, EARLY),
+        (100_000, None, TB, EARLY),
+        (None, 0, TB, EARLY),
+        (TB, TB, TB, []),
+        (TB + 10**9, None, TB, []),
+        (None, TB + 1, TB, []),
+        (TB // 2 + 1, None, TB, []),
+        (None, None, TB, UNEXPLAINED),
+        (TB, 0, TB, UNEXPLAINED),
+        (0, 10**6, 10**6, UNEXPLAINED),
+    ],
+)
+def test_size_explains_only_what_is_gone_of_a_log_that_was_as_large_as_retention_bytes(
+    before: int | None, after: int | None, retention_bytes: int, said: list[tuple[str, int, int]]
+) -> None:
+    assert emptied(before, after, retention_bytes).found() == said
+
+
+def test_a_size_that_was_measured_long_ago_is_none() -> None:
+    assert emptied(TB, None, TB, measured_s=601).found() == UNEXPLAINED
+    assert emptied(100, None, TB, measured_s=601).found() == UNEXPLAINED
+
+
+def test_what_is_unknown_is_said_as_unknown_with_its_count_once_for_a_topic() -> None:
+    bench = emptied(None, None, TB)
+    (said,) = [one for one in bench.said if one.kind == "unexplained-expiry"]
+    assert (said.severity, said.partition) == ("warning", None)
+    assert said.summary == (
+        "probes-0: the log now begins at 1000: 1000 promised records are gone, and it is unknown whether by retention: "
+        "retention.bytes=1000000000000 may explain it, and the size of the log is not known well enough"
+    )
+    assert said.evidence["count"] == 1000
+    bench.write(10)
+    bench.settle(2)
+    bench.start = 1010
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, TB, "delete", 2))
+    bench.settle()
+    assert bench.found() == UNEXPLAINED
+
+
+def test_settings_that_are_not_known_excuse_nothing() -> None:
+    bench = Bench()
+    bench.write(4)
+    bench.settle(2)
+    bench.start = 2
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, None, None, None, 2))
+    bench.settle()
+    assert bench.found() == UNEXPLAINED
+    assert "the settings in force are not known" in next(iter(bench.violations.values())).summary
+
+
+@pytest.mark.parametrize(("later_s", "said"), [(5, []), (90, EARLY)])
+@pytest.mark.parametrize("now", [(WEEK_MS, TB, "delete"), (WEEK_MS, 1000, "compact")])
+def test_a_retention_by_size_that_was_in_force_just_before_may_have_deleted(
+    now: tuple[int, int, str], later_s: int, said: list[tuple[str, int, int]]
+) -> None:
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, 1000, "delete", 2))
+    bench.write(10)
+    bench.settle(3)
+    bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, 5000), f.TopicConfigured(bench.now_ns, TOPIC, *now, 2))
+    bench.now_ns += later_s * SECOND_NS
+    bench.start = 5
+    bench.round()
+    bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, 1000), f.TopicConfigured(bench.now_ns, TOPIC, *now, 2))
+    bench.settle()
+    assert bench.found() == said
+
+
+def test_the_size_of_another_cluster_s_log_explains_nothing() -> None:
+    bench = Bench(now_ns=NOW_NS)
+    bench.round()
+    bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, TB))
+    bench.fold(f.ClusterSeen(bench.now_ns, bench.sample, "another", "1"))
+    assert bench.tracker.state.topics[TOPIC].logs[0].size is None
 
 
 SECOND_NS = 10**9

@@ -27,6 +27,8 @@ _CLOCK_STEPS_KEPT = 20
 _NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
+_SIZED_NS = 10 * 60 * 10**9
+"""A size that was measured longer ago tells nothing of the log."""
 _UNSEEN_NS = 60 * 10**9
 """While a log is not listed for longer its start may rise unseen; brokers look every five minutes what has expired."""
 
@@ -100,6 +102,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: 
             "at_ns": scope.state.now_ns,
             "leader_epoch": before.get("leader_epoch", log.epoch),
             "after_ns": before.get("after_ns", before_ns),
+            "size": before.get("size", _size(log, scope.state.now_ns - _SIZED_NS)),
         }
     ages.forget_below(log.timeline, start)
 
@@ -161,6 +164,11 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
             stream.unplaced.remove(a, b)
 
 
+def _size(log: Log, since_ns: int) -> int | None:
+    """Return how many bytes the log had when it was measured last; None where it was not since then."""
+    return None if log.size is None or log.size[0] < since_ns else log.size[1]
+
+
 def _sent_by(log: Log, start: int) -> int:
     """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
     return ages.sent_at(log.timeline, start - 1) or 0
@@ -207,29 +215,84 @@ def no_longer_probed(scope: Scope, topic: Topic) -> None:
         log.scrub_began_ns = log.scrubbed_ns = 0
 
 
+def log_sized(scope: Scope, fact: f.LogSized) -> None:
+    """Note how large a log is; of a partition that is not probed nothing is kept."""
+    log = scope.state.log(fact.topic, fact.partition)
+    if log is not None:
+        log.size = [fact.at_ns, fact.size_bytes]
+
+
 def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
-    """Judge an advance of the start by the retention that was read after it, and by those in force just before."""
+    """Judge an advance of the start by the retention that was read after it, and by those in force just before.
+
+    Where only the size of the log may explain it and that is not known, it is not excused: it is reported as unknown.
+    Compaction explains nothing: it removes records and moves no log start.
+    """
     expiry, log.expiry = log.expiry, None
-    if expiry is None or topic.compacted:
+    if expiry is None:
         return
-    if topic.retention_ms is None or topic.retention_bytes is None or topic.retention_bytes >= 0:
-        return  # not known, or by size: explained
-    age_ms = (expiry["at_ns"] - expiry["youngest_ns"]) / 1e6
-    former = [ms for until_ns, ms in topic.former_retentions if until_ns >= expiry["at_ns"] - _HEARD_NS]
-    for kept_ms in (topic.retention_ms, *former):
-        if kept_ms >= 0 and age_ms + _set_back_ms(scope.state, kept_ms) >= least_age_ms(kept_ms):
-            return
-    summary = f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone too early"
+    at_ns, state = expiry["at_ns"], scope.state
+    age_ms = (at_ns - expiry["youngest_ns"]) / 1e6
+    sizes = [expiry.get("size"), _size(log, at_ns)]
+    most_ms = _in_force(topic, topic.retention_ms, topic.former_retentions, at_ns)
+    most_bytes = _in_force(topic, topic.retention_bytes, topic.former_retention_bytes, at_ns)
+    explained = {
+        *(_by_age(state, kept_ms, age_ms) for kept_ms in most_ms),
+        *(_by_size(kept, sizes) for kept in most_bytes),
+    }
+    if True in explained:
+        return
     evidence = {
         "retention_ms": topic.retention_ms,
         "retention_bytes": topic.retention_bytes,
+        "compacted": topic.compacted,
+        "size_before": sizes[0],
+        "size_after": sizes[1],
         "age_at_most_ms": round(age_ms),
         "count": expiry["count"],
         "log_start": expiry["start"],
     }
-    where = Where(topic, log.partition, expiry["first"], leader_epoch=expiry.get("leader_epoch"))
-    found = scope.violation("early-expiry", where, summary, evidence=evidence)
+    begins = f"the log now begins at {expiry['start']}: {expiry['count']} promised records are gone"
+    if None in explained:
+        summary = f"{topic.name}-{log.partition}: {begins}, and it is unknown whether by retention: {_unknown(topic)}"
+        evidence |= {"partition": log.partition, "first": expiry["first"]}
+        found = scope.violation("unexplained-expiry", Where(topic), summary, evidence=evidence)
+    else:
+        where = Where(topic, log.partition, expiry["first"], leader_epoch=expiry.get("leader_epoch"))
+        found = scope.violation("early-expiry", where, f"{begins} too early", evidence=evidence)
     scope.hold(log, found.since(expiry.get("after_ns")))
+
+
+def _in_force(topic: Topic, present: int | None, formers: list[list[int]], at_ns: int) -> list[int | None]:
+    """Return a setting and those before it by which brokers may still have deleted; -1: without a limit."""
+    return [-1 if topic.compacted else present, *(one for until_ns, one in formers if until_ns >= at_ns - _HEARD_NS)]
+
+
+def _by_age(state: State, kept_ms: int | None, age_ms: float) -> bool | None:
+    """Say whether a retention.ms explains that records of an age are gone; None: unknown."""
+    if kept_ms is None or kept_ms < 0:
+        return None if kept_ms is None else False
+    return age_ms + _set_back_ms(state, kept_ms) >= least_age_ms(kept_ms)
+
+
+def _by_size(kept_bytes: int | None, sizes: list[int | None]) -> bool | None:
+    """Say whether a retention.bytes explains that records are gone, by the log's sizes before and after; None: unknown.
+
+    Brokers delete the oldest segment as long as what is left is not smaller than retention.bytes (Redpanda: until it is
+    not larger). The log may have grown since it was measured: a half of retention.bytes counts as near it.
+
+    Example: retention.bytes is 1 GB. A log of 1.1 GB that is 1 GB now was deleted from by size; one of 100 kB was not.
+    """
+    if kept_bytes is None or kept_bytes < 0:
+        return None if kept_bytes is None else False
+    near = {2 * size >= kept_bytes for size in sizes if size is not None}
+    return near.pop() if len(near) == 1 else None
+
+
+def _unknown(topic: Topic) -> str:
+    if topic.retention_ms is None or topic.retention_bytes is None:
+        return "the settings in force are not known"
+    return f"retention.bytes={topic.retention_bytes} may explain it, and the size of the log is not known well enough"
 
 
 def _settle_sequences(topic: Topic, log: Log) -> None:

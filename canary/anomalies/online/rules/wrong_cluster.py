@@ -109,6 +109,7 @@ def _take_back(topic: Topic, log: Log, sure: Ask | None) -> None:
     if log.cut is not None and log.cut["at_ns"] >= at_ns:
         log.cut = None
     log.groups.clear()
+    log.size = None
     stood = sure.positions.get(topic.name, {}).get(log.partition, {}) if sure is not None else {}
     for name, reader in log.readers.items():
         reader.position, reader.astray = stood.get(name, reader.began), False
