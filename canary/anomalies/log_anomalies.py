@@ -258,8 +258,8 @@ LOG_ANOMALIES = (
         meaning="The start of the log passed promised records that are younger than retention.ms; retention.bytes may "
         "explain that, and how large the log was is not known.",
         implies="Whether data was deleted too early is unknown.",
-        do_first="Let the canary know sizes (Describe on the cluster), or set retention.bytes=-1 for the probe topic; "
-        "compare the sizes of its logs (kafka-log-dirs.sh) with retention.bytes.",
+        do_first="Give the canary Describe on the cluster, so that it knows how large logs are, or set "
+        "retention.bytes=-1 for the probe topic; compare what kafka-log-dirs.sh says of it with retention.bytes.",
         source="RECONCILIATION 4; ARCHITECTURE decision 8",
         allowed="Retention by size removes records, however young they are.",
         picture=(("acknowledged", "+a +b +c +d"), ("the log", "~a ~b c d"), ("its size", "? ? ? ?")),

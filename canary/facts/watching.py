@@ -168,7 +168,7 @@ class WatchedListed(_Round):
 class LogSized:
     """Bytes of a partition's log on its leader (DescribeLogDirs), of all records there are, foreign ones too.
 
-    There is no such fact of a topic with a remote tier: retention.bytes counts what is there, and the answer does not.
+    There is no such fact of a topic with a remote tier: retention.bytes counts the records there, the answer does not.
     """
 
     at_ns: int

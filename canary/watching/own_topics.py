@@ -22,6 +22,8 @@ class OwnTopics:
     def __init__(self) -> None:
         self.partitions: dict[str, int] = {}
         self.grown = False
+        self.limited: frozenset[str] = frozenset()
+        """Those with a retention.bytes, by their settings: all there is of them is on the leader's disk."""
         self._ids: dict[str, str | None] = {}
         self._missing: set[str] = set()
         self._seen: dict[tuple[str, int], tuple[float, tuple[int, str, str]]] = {}
@@ -81,11 +83,14 @@ class OwnTopics:
         """Return a topic's settings as a fact."""
         self._config_due[topic] = system.monotonic() + CONFIGURED_S
         values = {name: entry.value for name, entry in entries.items()}
+        kept_bytes = number(values.get("retention.bytes"))
+        limits = kept_bytes is not None and kept_bytes >= 0 and values.get("remote.storage.enable") != "true"
+        self.limited = self.limited - {topic} | ({topic} if limits else frozenset())
         return TopicConfigured(
             at_ns,
             topic,
             retention_ms=number(values.get("retention.ms")),
-            retention_bytes=number(values.get("retention.bytes")),
+            retention_bytes=kept_bytes,
             cleanup_policy=values.get("cleanup.policy"),
             min_insync_replicas=number(values.get("min.insync.replicas")),
         )

@@ -83,6 +83,11 @@ class Watcher(Worker):
         self._metadata: Any = None
         self._cut_short = False
 
+    @property
+    def limited(self) -> frozenset[str]:
+        """Its own topics with a retention.bytes, as far as their settings are known."""
+        return self._own.limited
+
     def ask_now(self) -> None:
         """Begin the next round at once (or, if one runs, as soon as it ends).
 

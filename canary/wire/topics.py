@@ -1,8 +1,10 @@
-"""A setting of a topic, and where the log of each replica starts."""
+"""A setting of a topic, where the log of each replica starts, and how large it is."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Final
 
-from kafka.protocol.admin import DescribeConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from canary.wire.client import asked, failed
@@ -54,3 +56,29 @@ def log_start(admin: Any, topic: str, partition: int, broker: int, *, local: boo
     if found.error_code:
         raise failed(found.error_code, f"{topic}:{partition} of broker {broker}")
     return int(found.offset)
+
+
+def log_sizes(admin: Any, places: Iterable[tuple[str, int]], broker: int) -> dict[tuple[str, int], int]:
+    """Return how many bytes the segments of a broker's replicas have. Needs the right to Describe the cluster.
+
+    A replica that the broker does not have, or has on a disk that failed, is left out.
+
+    Raises:
+        WireError: no answer.
+    """
+    by_topic: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in places:
+        by_topic[topic].append(partition)
+    topics = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = [topics(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()]
+    answer = asked(admin, DescribeLogDirsRequest(topics=wanted, min_version=1), broker)
+    if code := getattr(answer, "error_code", 0):
+        raise failed(code, f"the sizes of logs of broker {broker}")
+    return {
+        (topic.name, one.partition_index): one.partition_size
+        for directory in answer.results
+        if not directory.error_code
+        for topic in directory.topics
+        for one in topic.partitions
+        if not one.is_future_key
+    }

@@ -28,6 +28,7 @@ from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
 from canary.watching.broker_statistics import observed
+from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.other_topics import OtherTopics
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
@@ -74,6 +75,7 @@ class ClusterClients:
         self._first_samples = first_samples
         self._sending = sending
         self._watcher: Watcher | None = None
+        self._sizes = self._new_sizes()
         self._rereads = RereadWorker(
             lambda: consumer_config(context.cluster, "read_committed"),
             lambda topic: self._target(topic).tag,
@@ -183,18 +185,19 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [part for part in (self._watcher, self.auditor, *self.besides.parts) if part is not None]
+        former = [one for one in (self._watcher, self._sizes, self.auditor, *self.besides.parts) if one is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
+        self._sizes = self._new_sizes()
         self.besides.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self.auditor, *self.besides.parts)
+        self._supervisor.begin(self._watcher, self._sizes, self.auditor, *self.besides.parts)
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
@@ -211,6 +214,14 @@ class ClusterClients:
             ),
         )
 
+    def _new_sizes(self) -> LogSizeWatcher:
+        return LogSizeWatcher(
+            admin_config(self._context.cluster),
+            lambda: frozenset() if self._watcher is None else self._watcher.limited,
+            self._context.inbox,
+            self._context.clock,
+        )
+
     @staticmethod
     def _new_auditor(context: ClusterContext) -> Auditor:
         cluster = context.cluster
@@ -225,8 +236,8 @@ class ClusterClients:
         return [tail for probes in self.probes.values() for tail in probes.tails.values()]
 
     def _observers(self) -> list[Worker]:
-        watcher = [] if self._watcher is None else [self._watcher]
-        return [self._rereads, self._scrubber, self._random_reader, *watcher, self.auditor, *self.besides.parts]
+        watchers = [self._sizes] if self._watcher is None else [self._watcher, self._sizes]
+        return [self._rereads, self._scrubber, self._random_reader, *watchers, self.auditor, *self.besides.parts]
 
     def _ensure(self, topic: str) -> bool:
         return probe_topics.ensure(self._connection.admin, self._context.cluster, topic)

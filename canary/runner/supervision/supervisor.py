@@ -31,6 +31,7 @@ from canary.watching.elections.epoch_watcher import EpochWatcher
 from canary.watching.elections.quorum_watcher import QuorumWatcher
 from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
+from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.watching.sampler import Watcher
@@ -64,6 +65,7 @@ PARTS: Mapping[type, Rule] = {
     TransactionWatcher: Rule(again=True, needed=False),
     EpochWatcher: Rule(again=True, needed=False),
     QuorumWatcher: Rule(again=True, needed=False),
+    LogSizeWatcher: Rule(again=True, needed=False),
     ReplicaScrubber: Rule(again=True, needed=False),
     MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
