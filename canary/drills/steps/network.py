@@ -66,7 +66,9 @@ class UntilHappened(Step):
 
     def take(self, rig: Rig) -> None:
         """Ask the proxy."""
-        rig.until(lambda: all(isinstance(one, Cut | Delay | LowEnds) for one in rig.lab.faults()), _HAPPENS_S, str(self))
+        rig.until(
+            lambda: all(isinstance(one, Cut | Delay | LowEnds) for one in rig.lab.faults()), _HAPPENS_S, str(self)
+        )
         Mark().take(rig)
 
     def __str__(self) -> str:
