@@ -316,8 +316,8 @@ ONLINE: Final[list[Mutation]] = [
         ("report", "runs[-1] = before._replace(size=before.size + run.size)", "runs.append(run)"),
         (
             "report",
-            "stretches.setdefault((stream.mode, loss.missing.confirmed), [])",
-            'stretches.setdefault(("", loss.missing.confirmed), [])',
+            "stretches.setdefault(stream.mode, [])",
+            'stretches.setdefault("", [])',
         ),
     ),
     *mutations(
@@ -358,8 +358,6 @@ ONLINE: Final[list[Mutation]] = [
             "stream.lost.without(m.sequence, m.sequence + m.count)",
             "[(m.sequence, m.sequence + m.count)]",
         ),
-        ("_in_question", "not m.confirmed", "True"),
-        ("_in_question", "not m.confirmed", "False"),
         ("_lost", "left.remove(run.key, run.key + run.length)", "pass"),
         (
             "_lost_unplaced",
@@ -384,7 +382,9 @@ ONLINE: Final[list[Mutation]] = [
         ("ended", "reread.former or _shows_nothing(scope, topic, reread, reached)", "reread.former"),
         ("ended", "min((m.formers for m in asked), default=log.former_rereads)", "log.former_rereads"),
         ("_judge_asked", "gone = max(min(reread.start - m.offset, m.count), 0)", "gone = 0"),
-        ("_judge_asked", "ended", "False"),
+        ("_judge_asked", "if ended: ...", "pass"),
+        ("_judge_asked", "ended and m.why == CUT and not hides", "False"),
+        ("_judge_asked", "ended and m.why == CUT and not hides", "ended and m.why == CUT"),
         ("_judge_asked", "below = max(min(reached, m.offset + m.count) - m.offset, 0)", "below = m.count"),
         ("_judge_range", "log.corrupt.without(at, x)", "[(at, x)] if at < x else []"),
         ("_present", "skipped = not_given(log, stream, a, b)", "skipped.add(a, b)"),
@@ -452,8 +452,8 @@ ONLINE: Final[list[Mutation]] = [
         ("listed", "max(end or 0 for end in known)", "known_end"),
         (
             "_cut",
-            'absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal), by_end=True)',
-            'absent(scope, topic, log, Missing(*run[:3], tag, "end", state.now_ns, state.ordinal))',
+            "miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)",
+            "pass",
         ),
         ("_judge_beyond", "m.samples >= look.enough(m.epoch)", "m.samples >= look.enough(log.whole_epoch)"),
         ("_judge_end", "regression is not None and fact.sample > regression.sample", "False"),

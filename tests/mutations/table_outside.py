@@ -565,8 +565,8 @@ OUTSIDE: Final[list[Mutation]] = [
         ("RereadWorker._begin", "self._inbox.put([wanted.begin(log_start)])", "wanted.begin(log_start)"),
         ("RereadWorker._begin", "if wanted.position >= wanted.request.end:\n    return wanted.reached_end()", "pass"),
         ("RereadWorker._begin", "wanted.position >= wanted.request.end", "wanted.position > wanted.request.end"),
-        ("RereadWorker._begin", "wanted.position > log_end", "wanted.position >= log_end"),
-        ("RereadWorker._begin", "wanted.position > log_end", "False"),
+        ("_Range._event", "error.code() in OUT_OF_RANGE and self.position > self.listed_end", "False"),
+        ("_Range._event", "self.position > self.listed_end", "True"),
         (
             "RereadWorker._begin",
             "TopicPartition(wanted.request.topic, wanted.request.partition, wanted.position)",

@@ -144,7 +144,6 @@ def test_a_range_is_assigned_at_the_first_offset_that_the_log_has() -> None:
     [
         ((8, 20), (8, True, "the log starts at 8")),
         ((9, 20), (9, True, "the log starts at 9")),
-        ((0, 4), (5, False, "end of log at 4")),
     ],
 )
 def test_a_range_without_anything_to_read_ends_at_once(
@@ -154,6 +153,20 @@ def test_a_range_without_anything_to_read_ends_at_once(
     outcome = reader(Recording())._read(client, wanted(5, 8))
     assert (outcome.reached, outcome.complete, outcome.error) == expected
     assert client.assigned == []
+
+
+def test_beyond_the_listed_end_a_fetch_says_whether_the_log_ends_there() -> None:
+    """A broker may list an end that is too low, and give what lies above it."""
+    given = Client((0, 4), given=(Message(5), Message(6), Message(7)))
+    outcome = reader(Recording())._read(given, wanted(5, 8))
+    assert (given.assigned, outcome.reached, outcome.complete) == ([5], 8, True)
+    refused = Client((0, 4), given=(Message(-1, OUT_OF_RANGE),))
+    outcome = reader(Recording())._read(refused, wanted(5, 8))
+    assert (outcome.reached, outcome.complete, outcome.error) == (5, False, "end of log at 4")
+    within = Client((0, 20), given=(Message(-1, OUT_OF_RANGE),))
+    error = reader(Recording())._read(within, wanted(5, 8)).error
+    assert error is not None
+    assert not error.startswith("end of log")
 
 
 def test_a_range_at_the_logs_end_is_waited_for() -> None:
