@@ -198,7 +198,7 @@ TAKEN_OUT: Final = (
             Edit(
                 _RULES + "rules/transactions.py",
                 "_promise_all",
-                "promise_unplaced(topic, log, stream, sequence, sequence + 1)",
+                "promise_unplaced(scope, topic, log, stream, sequence, sequence + 1)",
                 "continue",
             ),
         ),

@@ -40,7 +40,7 @@ def test_a_calm_life_costs_little() -> None:
 
 
 def test_questions_that_are_never_forgotten_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incarnations, "_ASKS_KEPT", 1_000_000)
+    monkeypatch.setattr(incarnations, "ASKS_KEPT", 1_000_000)
     assert "asks" in costly(calm())
 
 
