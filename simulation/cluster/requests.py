@@ -220,8 +220,8 @@ class Requests(Core):
             return Listing(0, replica.log.start, _epoch_at(replica.log))
         if replica.hw < replica.lead.start:
             return Listing(errors.OFFSET_NOT_AVAILABLE)
-        end = _visible_end(replica, replica.lead, isolation)
-        return Listing(0, end, replica.lead.epoch)
+        end = _visible_end(replica, replica.lead, isolation) - self.ends_too_low
+        return Listing(0, max(end, replica.log.start), replica.lead.epoch)
 
 
 def _visible_end(replica: Replica, lead: Leadership[Replica], isolation: Isolation) -> int:

@@ -34,3 +34,15 @@ for _name in (
     "swapped",
 ):
     _bug_harm(_name)
+
+
+@BUGS.harm(0.5)
+def low_ends(world: World, dice: random.Random) -> End:
+    """Brokers list ends of logs that are a few offsets too low, and serve what lies above them."""
+    world.cluster.ends_too_low = dice.randint(1, 5)
+    stays = BUG_BEATS * world.plan.beat * dice.random()
+
+    def over() -> None:
+        world.cluster.ends_too_low = 0
+
+    return lambda: world.later(stays, over)

@@ -204,6 +204,27 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
+        "listed-end-decides",
+        "45-B2",
+        "What stands above a listed end is lost, without a fetch.",
+        (
+            Edit(
+                _RULES + "losses/log_end.py",
+                "_cut",
+                "miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)",
+                "found = Probes(topic, log, topic.streams[tag], run.value, run.length, run.key)\n"
+                "miss(scope, found, CUT)\n"
+                "absent(scope, topic, log, log.missing.pop(), by_end=True)",
+            ),
+        ),
+    ),
+    Mend(
+        "silent-mode-is-safe",
+        "45-A2",
+        "A mode that promises nothing is not missed while another one does.",
+        (Edit("api/judgement/verified.py", "silent", "one.silent is None", "True"),),
+    ),
+    Mend(
         "cheap-loss-rings",
         "C1",
         "What acks=1 loses is critical, as if it had been acknowledged by all replicas.",
