@@ -73,14 +73,20 @@ def judge(cluster: ClusterView, knowledge: Knowledge) -> Judgement:
     level: Level = max((one for one in ORDER if hold[one]), key=ORDER.index, default="safe")
     account = _account(row for row in rows if _is_loss(row) and not _alarms(row))
     named = f"{cluster.name} {account}." if account else ""
-    worries = "; ".join(_most(hold["watch"], "worries"))
+    worries = "; ".join(_most(hold["watch"], "and {} more"))
     if level in {"safe", "watch"}:
         over = all(row.state == "resolved" for row in rows if _is_loss(row))
         sentence = _comfort(cluster, account, worries, over=over)
     else:
-        kept = verified.kept_until(cluster) if level == "unknown" else ""
+        kept = verified.kept_until(cluster) if level == "unknown" and not account else ""
         beside = f"Besides, {worries}." if worries else ""
-        words = (*hold["broken"][:1], *_most(hold["unknown"], "such sentences"), kept, beside, named)
+        words = (
+            *hold["broken"][:1],
+            *_most(hold["unknown"], "{} more subjects are unknown."),
+            kept,
+            beside,
+            named,
+        )
         sentence = " ".join(filter(None, words))
     broken = any(_is_loss(row) or row.severity == "critical" for row in rows)
     return Judgement(
@@ -96,10 +102,10 @@ def _raw(cluster: ClusterView) -> list[str]:
     return [cluster.waiting_for] if cluster.waiting_for else []
 
 
-def _most(sentences: Sequence[str], what: str) -> list[str]:
-    """Return the first few, and of how many."""
-    more = len(sentences) - NAMED
-    return [*sentences[:NAMED], *([f"and {more} more {what}"] if more > 0 else [])]
+def _most(words: Sequence[str], more: str) -> list[str]:
+    """Return the first few, and of how many they are: ``more`` says it with {}."""
+    left_out = len(words) - NAMED
+    return [*words[:NAMED], *([more.format(left_out)] if left_out > 0 else [])]
 
 
 def _comfort(cluster: ClusterView, account: str, worries: str, *, over: bool) -> str:
@@ -242,7 +248,7 @@ def _suspected(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator
         number = sum(row.records for row in found)
         places = "1 partition" if number == 1 else f"{number:,} partitions"
         since = moment(min(row.first_ns for row in found))
-        yield f"Whether writes of {places} of {cluster.name} are lost is unknown: they are suspected since {since}."
+        yield f"It is unknown whether {places} of {cluster.name} lost writes: that has been suspected since {since}."
 
 
 def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
@@ -250,13 +256,16 @@ def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator
         yield f"{cluster.name} has not acknowledged a probe yet."
     elif not cluster.total("canary_probes_seen_total"):
         yield f"No probe of {cluster.name} has been read back yet."
+    for one in cluster.proofs:
+        if one.acknowledged_ns and one.partitions and not one.verified_ns:
+            yield f"No write of the mode {one.mode} to {one.topic} has been read back yet."
 
 
 def _unbegun(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
     """Yield the modes of which nothing is known yet, while other modes are verified."""
     begun = any(one.acknowledged_ns for one in cluster.proofs)
     for one in cluster.proofs if begun else ():
-        if not one.acknowledged_ns and one.silent is None:
+        if one.partitions and not one.acknowledged_ns and one.silent is None:
             yield f"no write of the mode {one.mode} to {one.topic} is acknowledged yet"
 
 
@@ -350,10 +359,10 @@ def overall(judgements: Sequence[Judgement]) -> Judgement:
     level = max((one.level for one in judgements), key=ORDER.index)
     kept = all(one.kept for one in judgements)
     losses = [one.losses for one in judgements if one.losses]
-    if level == "safe" and not losses:
+    if level == "safe" and not losses and kept:
         every = f"All {len(judgements)} clusters have kept every write that they acknowledged."
         return Judgement(level, every if len(judgements) > 1 else judgements[0].sentence, kept=kept)
-    worst = [one for one in judgements if one.level == level and (level != "safe" or one.losses)]
+    worst = [one for one in judgements if one.level == level and (level != "safe" or one.losses or not one.kept)]
     others = [one.losses for one in judgements if one not in worst and one.losses]
     sentence = " ".join((*_some([one.sentence for one in worst]), *_some(others)))
     return Judgement(level, sentence, " ".join(losses), kept, tuple(one for each in judgements for one in each.details))

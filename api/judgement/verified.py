@@ -3,24 +3,26 @@
 The runners know it (canary.metrics.proofs). All durations are by the clock of the runner that reported.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from api.knowledge.views import ClusterView
-from canary.metrics.proofs import Proof, Shortfall
+from canary.metrics.proofs import Shortfall, merged
 from canary.metrics.published import Unanswered
 
 UNVERIFIED_NS: Final = 3600 * 10**9
 """What expired unread makes the present unknown for so long; after that it is named beside what was kept."""
+_OF_ALL: Final = frozenset({"describe_cluster", "list_topics"})
+"""Questions that every broker answers."""
 _SUBJECTS: Final = {
-    "describe_topics": "ids and leaders of topics",
-    "describe_cluster": "brokers",
-    "describe_configs": "settings of topics",
-    "list_offsets": "ends of partitions",
-    "list_topics": "leaders of topics",
+    "describe_topics": "the ids and leaders of topics",
+    "describe_cluster": "the brokers",
+    "describe_configs": "the settings of topics",
+    "list_topics": "the ids and leaders of topics",
 }
 """What is unknown without an answer to a question."""
+_NAMED: Final = 3
 
 
 def plain_duration(seconds: float) -> str:
@@ -47,7 +49,7 @@ def _since(cluster: ClusterView, at_ns: int) -> str:
 def _places(topic: str, where: Shortfall) -> str:
     named = ", ".join(f"{topic}-{number}" for number in where.partitions)
     more = where.of - len(where.partitions)
-    return f"{named} and {more:,} more partitions" if more else named
+    return f"{named} and {more:,} more partition{'s' if more > 1 else ''}" if more else named
 
 
 def silent(cluster: ClusterView) -> Iterator[str]:
@@ -74,22 +76,22 @@ def unread(cluster: ClusterView) -> Iterator[str]:
 
 def unverified(cluster: ClusterView) -> Iterator[str]:
     """Yield a sentence on writes that lately expired, or went with their topic, before they were read."""
-    lately = [one for one in cluster.proofs if one.unverified and cluster.now_ns - one.unverified_ns < UNVERIFIED_NS]
-    if lately:
-        yield f"Whether {cluster.name} kept {_expired(lately)}, is unknown."
+    number = sum(one.unverified for one in cluster.proofs if cluster.now_ns - one.unverified_ns < UNVERIFIED_NS)
+    if number:
+        yield f"It is unknown whether {cluster.name} kept {_unread(cluster, number)}."
 
 
 def beside(cluster: ClusterView) -> str:
     """Return what is never to be known, to follow what was kept; "" if everything was verified."""
-    found = [one for one in cluster.proofs if one.unverified]
-    return f"; of {_expired(found)}, it is unknown" if found else ""
+    number = max(cluster.total("canary_unverified_expired_total"), sum(one.unverified for one in cluster.proofs))
+    return f"; it is unknown whether it kept {_unread(cluster, number)}" if number else ""
 
 
-def _expired(found: Iterable[Proof]) -> str:
-    rows = list(found)
-    number, last_ns = sum(one.unverified for one in rows), max(one.unverified_ns for one in rows)
-    writes = "1 acknowledged write, which" if number == 1 else f"{number:,} acknowledged writes, which"
-    return f"{writes} expired before a consumer read {'it' if number == 1 else 'them'} (last at {moment(last_ns)})"
+def _unread(cluster: ClusterView, number: int) -> str:
+    last_ns = max((one.unverified_ns for one in cluster.proofs), default=0)
+    last = f", the last at {moment(last_ns)}" if last_ns else ""
+    writes, they = ("1 acknowledged write", "it") if number == 1 else (f"{number:,} acknowledged writes", "they")
+    return f"{writes}, because {they} expired, or went with the topic, before a consumer read them{last}"
 
 
 def gone(cluster: ClusterView) -> Iterator[str]:
@@ -106,15 +108,38 @@ def unanswered(cluster: ClusterView) -> Iterator[str]:
     if not asked:
         return
     since = _since(cluster, min(one.since_ns for one in asked))
-    what = " and ".join(dict.fromkeys(_SUBJECTS.get(one.question.split(" ")[0], one.question) for one in asked))
-    brokers = sorted(set(_owing(cluster, asked)))
-    number = f"broker {brokers[0]}" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))}"
-    who = f"{number} of {cluster.name} {'does' if len(brokers) == 1 else 'do'}" if brokers else f"{cluster.name} does"
-    yield f"{who[0].upper() if brokers else who[0]}{who[1:]} not answer {since}: {what} are unknown."
+    brokers = [] if any(one.question in _OF_ALL for one in asked) else sorted(set(_owing(cluster, asked)))
+    number = f"broker {brokers[0]}" if len(brokers) == 1 else f"brokers {listed(map(str, brokers))}"
+    who = f"{number} of {cluster.name} {'has' if len(brokers) == 1 else 'have'}" if brokers else f"{cluster.name} has"
+    who = who if not brokers else f"B{who[1:]}"
+    yield f"{who} not answered {since}: unknown are {listed(_subjects(asked))}."
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return "a", "a and b" or "a, b and c", each once."""
+    *others, last = dict.fromkeys(words) or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _subjects(asked: Sequence[Unanswered]) -> Iterator[str]:
+    """Yield what is unknown without answers to these questions."""
+    ends = [
+        one.question.partition(" ")[2].replace("[", "-").rstrip("]") for one in asked if one.question in _ends(asked)
+    ]
+    for one in asked:
+        if one.question not in _ends(asked):
+            yield _SUBJECTS.get(one.question.split(" ")[0], one.question)
+    if ends:
+        more = len(ends) - _NAMED
+        yield f"the ends of {listed([*ends[:_NAMED], *([f'{more:,} other partitions'] if more > 0 else [])])}"
+
+
+def _ends(asked: Iterable[Unanswered]) -> set[str]:
+    return {one.question for one in asked if one.question.startswith("list_offsets ")}
 
 
 def _owing(cluster: ClusterView, asked: Iterable[Unanswered]) -> Iterator[int]:
-    """Yield the leaders of partitions that did not answer, and of those that acknowledge nothing."""
+    """Yield the leaders of partitions that did not answer."""
     leaders = {f"list_offsets {one.topic}[{one.partition}]": one.leader for one in cluster.partitions}
     for one in asked:
         leader = leaders.get(one.question)
@@ -124,10 +149,11 @@ def _owing(cluster: ClusterView, asked: Iterable[Unanswered]) -> Iterator[int]:
 
 def kept_until(cluster: ClusterView) -> str:
     """Return a sentence on what is verified all the same, "" where nothing is."""
-    read = [one for one in cluster.last_proofs if one.verified_ns]
-    if not read:
+    proofs = [one for one in merged(cluster.last_proofs) if one.partitions]
+    read = [one for one in proofs if one.verified_ns]
+    if not read or (cluster.proofs and cluster.unjudged):  # of a share that no runner judges nothing is verified
         return ""
-    modes = "" if len(read) == len(cluster.last_proofs) else f" of the mode {', '.join({one.mode: 0 for one in read})}"
+    modes = "" if len(read) == len(proofs) else f" of the mode {', '.join({one.mode: 0 for one in read})}"
     until = moment(min(one.verified_ns for one in read))
     expired = ", or had expired" if any(one.unverified for one in read) else ""
     return f"All that {cluster.name} acknowledged{modes} until {until} was read back{expired}."

@@ -20,7 +20,7 @@ from canary.extras import remedy
 from canary.metrics import METRICS, Measurement
 from canary.metrics.metric import folded
 from canary.metrics.objectives import Objective
-from canary.metrics.proofs import Proof
+from canary.metrics.proofs import Proof, merged
 from canary.metrics.published import PartitionView, Published, TopicView, Unanswered, loads
 from canary.metrics.watched.groups import GroupsSeen, TransactionsSeen
 from canary.metrics.watched.mirrors import MirrorsSeen
@@ -176,7 +176,7 @@ class ClusterView:
     @property
     def proofs(self) -> list[Proof]:
         """What live runners know of the writes of each mode to each topic."""
-        return self.last_proofs if any(runner.fresh for runner in self.runners) else []
+        return merged(self.last_proofs) if any(runner.fresh for runner in self.runners) else []
 
     def values(self, name: str) -> list[float]:
         """Return the values of all series of a metric."""

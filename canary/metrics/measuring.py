@@ -72,7 +72,7 @@ def measured(state: State) -> Published:
         partitions=partitions,
         stopped=state.stopped,
         waiting_for=state.stopped or next((f"{one.question}: {one.error}" for one in unanswered), None),
-        unanswered=unanswered,
+        unanswered=() if state.stopped else unanswered,
         proofs=proven,
         suspects=sum(suspicions.values()),
         places=places,
@@ -86,7 +86,7 @@ def measured(state: State) -> Published:
 
 
 def _proven(found: Iterable[Proof]) -> Iterator[Measurement]:
-    for one in found:
+    for one in (proof for proof in found if proof.partitions):
         labels = one.topic, one.mode
         yield Measurement("canary_mode_silent", labels, one.silent.of if one.silent else 0)
         yield Measurement("canary_mode_verified_until_timestamp_seconds", labels, one.verified_ns / 1e9)

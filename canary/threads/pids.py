@@ -39,7 +39,7 @@ def doubt(stamped: str) -> str | None:
         return "its process belongs to another machine, or to an earlier boot of this one"
     if here[1:3] != there[1:3]:
         return "its process belongs to another container"
-    pid = int(there[3]) if there[3].isdecimal() else 0
+    pid = int(there[3]) if there[3].isdecimal() and len(there[3]) < 10 else 0
     try:
         os.kill(pid, 0)  # asks, and signals nothing; /proc may hide processes of other users
     except ProcessLookupError:

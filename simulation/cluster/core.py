@@ -64,6 +64,9 @@ class Core:
     topics: TopicsRole
     transactions: TransactionsRole
 
+    ends_too_low = 0
+    """By so many offsets the ends that brokers list are too low."""
+
     def __init__(
         self,
         schedule: Any,
@@ -104,8 +107,6 @@ class Core:
         """How probable each of ``bugs`` is each time it could strike; 0.01 if it is not named."""
         self.aim: Callable[[str, str, int], bool] | None = None
         """Whether a bug may strike at (bug, topic, partition); anywhere if None. Coordinators: (bug, id, -1)."""
-        self.ends_too_low = 0
-        """By so many offsets the ends that brokers list are too low."""
         self.struck: list[tuple[float, str, str, int, int]] = []
         """(when, bug, topic, partition, first offset) of what the bugs did."""
         self.on_append: list[AppendHook] = []

@@ -83,7 +83,7 @@ def test_what_expired_unread_is_unknown_for_an_hour_and_named_for_ever(ago_s: in
     at_ns = NOW_NS - ago_s * S
     said = judged(proof(unverified=5000, unverified_ns=at_ns), acked=5003)
     assert said.level == level
-    assert "5,000 acknowledged writes, which expired before a consumer read them" in said.sentence
+    assert "5,000 acknowledged writes, because they expired, or went with the topic, before a consumer" in said.sentence
     assert moment(at_ns) in said.sentence
     assert "every write that it acknowledged" not in said.sentence
     assert not said.kept
@@ -110,8 +110,8 @@ def test_a_broker_that_does_not_answer_is_named_and_the_clients_words_are_detail
     said = judged(proof(), unanswered=asked, partitions=rows, waiting_for=f"describe_topics {TOPIC}: {RAW}")
     assert said.level == "unknown"
     assert said.sentence == (
-        f"Broker 2 of prod does not answer since {moment(AGO)} (5 min): ids and leaders of topics and ends of "
-        f"partitions are unknown. All that prod acknowledged until {moment(NOW_NS - S)} was read back."
+        f"Broker 2 of prod has not answered since {moment(AGO)} (5 min): unknown are the ids and leaders of topics and "
+        f"the ends of {TOPIC}-1. All that prod acknowledged until {moment(NOW_NS - S)} was read back."
     )
     assert said.details == (f"describe_topics {TOPIC}: {RAW}", f"list_offsets {TOPIC}[1]: _TIMED_OUT: no answer")
 
@@ -134,7 +134,7 @@ def test_everything_unknown_is_said_beside_what_is_broken_and_what_worries() -> 
     assert said.level == "broken"
     for words in (
         "prod has lost 3 acknowledged writes.",
-        "prod does not answer since",
+        "prod has not answered since",
         f"acknowledged no write of the mode idempotent to {TOPIC}-0 since",
         "Besides, 1 partition takes no writes.",
     ):

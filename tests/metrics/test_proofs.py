@@ -7,8 +7,8 @@ from typing import Any
 from canary import facts as f
 from canary.anomalies.online.state import Probed
 from canary.metrics import measured
-from canary.metrics.proofs import Proof, Shortfall
-from tests.support.bench import RC, RU, TOPIC, Bench
+from canary.metrics.proofs import Proof, Shortfall, merged
+from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 S = 10**9
 
@@ -112,7 +112,10 @@ def test_a_mode_that_promises_nothing_is_silent_after_a_minute_though_another_go
         pass_time(bench, 5)
     assert proof(bench, "transactional").silent is None
     pass_time(bench, 5)
-    assert proof(bench, "transactional").silent == Shortfall((0,), 1, began_ns)
+    silent = proof(bench, "transactional").silent
+    assert silent is not None
+    assert silent == Shortfall((0,), 1, silent.since_ns)
+    assert began_ns <= silent.since_ns <= began_ns + 2 * S
     assert (proof(bench, "transactional").acknowledged_ns, proof(bench, "transactional").verified_ns) == (0, 0)
     assert proof(bench).silent is None
     series = {
@@ -180,3 +183,66 @@ def test_a_reader_that_only_one_consumer_waits_for_is_told_by_its_consumer() -> 
     bench.poll(RC)
     (row,) = measured(bench.tracker.state).partitions
     assert {name: one.unseen for name, one in row.consumers.items()} == {RC: 0, RU: 5}
+
+
+def test_a_partition_that_was_never_read_is_late_however_long_writing_goes_on() -> None:
+    bench = probing(partitions=2)
+    bench.poll()
+    for sequence in range(600):
+        bench.write()
+        bench.poll()
+        who = (TOPIC, 1, PRODUCER, 1, sequence)
+        bench.fold(f.Sent(bench.now_ns, *who, "idempotent"), f.Acked(bench.now_ns, *who, sequence, 1_000))
+        pass_time(bench, 1)
+    found = proof(bench)
+    assert found.late is not None
+    assert found.late.partitions == (1,)
+    assert found.verified_ns < bench.now_ns - 590 * S
+
+
+def test_a_reader_of_the_settings_that_begins_at_the_end_has_not_read_what_is_below() -> None:
+    bench = probing()
+    bench.write(50)
+    bench.restart()
+    bench.fold(f.Positioned(bench.now_ns, "rack-a", RC, TOPIC, 0, bench.end, "start", bench.marked_id))
+    for _ in range(60):
+        bench.write()
+        bench.deliver("rack-a", RC, bench.end - 1, bench.end)
+        pass_time(bench, 1)
+    late = proof(bench).late
+    assert late is not None
+
+
+def test_nothing_happened_later_than_now_by_a_clock_that_was_ahead() -> None:
+    bench = probing()
+    bench.now_ns += 86_400 * S
+    bench.write(5)
+    bench.poll()
+    bench.now_ns -= 86_400 * S
+    bench.restart()
+    bench.tracker.state.probed[TOPIC] = Probed(["idempotent"], [0], intervals={"idempotent": 1.0})
+    pass_time(bench, 90)
+    assert proof(bench).silent is not None
+
+
+def test_a_share_without_partitions_has_no_proof_and_several_shares_are_one() -> None:
+    bench = probing()
+    bench.tracker.state.probed[TOPIC].share = [1, 2]
+    bench.tracker.state.topics[TOPIC].logs.clear()
+    assert measured(bench.tracker.state).proofs == ()
+    one = Proof("t", "idempotent", 3, 90, 80, 1, 70, silent=Shortfall((0,), 1, 50))
+    other = Proof("t", "idempotent", 2, 95, 60, 2, 75, silent=Shortfall((1, 3), 2, 40), late=Shortfall((1,), 1, 30))
+    assert merged([one, other]) == [
+        Proof("t", "idempotent", 5, 95, 60, 3, 75, Shortfall((0, 1, 3), 3, 40), Shortfall((1,), 1, 30))
+    ]
+
+
+def test_what_is_unverified_in_a_topic_that_is_no_longer_probed_stays_known() -> None:
+    bench = probing()
+    bench.write(5)
+    bench.poll()
+    bench.write(7)
+    bench.tracker.state.probed.clear()
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    (found,) = measured(bench.tracker.state).proofs
+    assert (found.topic, found.mode, found.partitions, found.unverified) == (TOPIC, "idempotent", 0, 7)

@@ -549,7 +549,7 @@ ONLINE: Final[list[Mutation]] = [
         ("_by_size", "len(near) == 1", "near"),
         ("_in_force", "-1 if topic.compacted else present", "present"),
         ("_in_force", "until_ns >= at_ns - _HEARD_NS", "False"),
-        ("settle_expiry", "None in explained", "False"),
+        ("settle_expiry", "None in explained and 0 <= state.now_ns - at_ns < _SIZE_AWAITED_NS", "False"),
         ("_size", "log.size is None or log.size[0] < since_ns", "log.size is None"),
         (
             "start_advanced",
@@ -698,7 +698,7 @@ ONLINE: Final[list[Mutation]] = [
         ("producer_epoch_bumped", "list(stream.resent)[:-_RESENT_KEPT]", "[]"),
         ("_ask_again", "log.rereads.clear()", "pass"),
         ("_ask_again", "log.regression = None", "pass"),
-        ("_ask_again", 'm.state, m.request_id = "ask", None', "pass"),
+        ("_ask_again", 'm.state, m.request_id, m.by_end, m.samples = "ask", None, False, 0', "pass"),
         ("_ask_again", 'u.state, u.request_id = "ask", None', "pass"),
         ("partition_seen", "asked is not None and len(isr) == len(replicas)", "asked is not None"),
         ("_forget_readers", "[name for name in by_name if name not in ISOLATIONS]", "[name for name in ()]"),

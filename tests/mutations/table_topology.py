@@ -444,13 +444,13 @@ TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         "canary/metrics/proofs.py",
         (("tests/metrics/test_proofs.py",),),
-        ("_proof", "mode in counted.given_ns", "True"),
-        ("_proof", "None if None in oldest else max((ns for ns in oldest if ns is not None), default=None)", "None"),
-        ("_proof", "None in oldest", "False"),
+        ("_place", "waits, counted.unread_ns.get(mode)", "waits, None"),
+        ("_place", "None not in oldest", "True"),
+        ("_place", "max(began_ns, log.led_ns)", "began_ns"),
         ("_proof", "max(_SILENT_INTERVALS * interval_s, LEAST_SILENT_S)", "LEAST_SILENT_S"),
         ("_proof", "WORKLOADS[mode].every_partition", "False"),
         ("_proof", "min(waits, default=acknowledged_ns)", "acknowledged_ns"),
-        ("_proof", "max(one.promised_ns, began_ns)", "one.promised_ns or began_ns"),
+        ("_proof", "max(one.promised_ns, one.began_ns)", "one.promised_ns or one.began_ns"),
     ),
     *mutations(
         _RULES + "topology/liveness.py",

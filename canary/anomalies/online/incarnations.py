@@ -79,8 +79,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         min_insync_replicas=old.min_insync_replicas,
     )
     for stream in old.streams:
-        unread = min((waiting.total for waiting in stream.unseen.values()), default=0)
-        retention.count_unverified(scope, old, stream, unread)
+        retention.count_unverified(scope, old, stream, retention.unread(stream).total)
     state.topics[old.name] = new
     for producer_id, doubts in state.doubts.items():
         state.doubts[producer_id] = [doubt for doubt in doubts if doubt[0] != old.name]

@@ -33,6 +33,8 @@ class Meters:
     regressions: int = 0
     promised_ns: dict[str, int] = field(default_factory=dict)
     """By mode: when a write was promised last (acknowledged, or its transaction committed)."""
+    unread_ns: dict[str, int] = field(default_factory=dict)
+    """By mode: when the first promise was made that no tail consumer had been given, since one was given any."""
     given_ns: dict[str, int] = field(default_factory=dict)
     """By mode: when a tail consumer was given a probe last."""
     unverified_ns: dict[str, int] = field(default_factory=dict)
@@ -56,6 +58,12 @@ class LeaderMeters:
     delivery_latency: Histogram = field(default_factory=Histogram)
     failures: int = 0
     """Probes that failed, or whose outcome is unknown."""
+
+
+def set_back(meters: Meters, now_ns: int) -> None:
+    """Nothing happened later than now: the clock of the process before may have been ahead."""
+    for times in (meters.promised_ns, meters.unread_ns, meters.given_ns, meters.unverified_ns):
+        times.update({mode: min(at_ns, now_ns) for mode, at_ns in times.items()})
 
 
 def count(counter: dict[str, int], name: str, n: int) -> None:

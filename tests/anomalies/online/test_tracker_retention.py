@@ -73,9 +73,31 @@ def emptied(before: int | None, after: int | None, retention_bytes: int, *, meas
     bench.round()
     if after is not None:
         bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, after))
-    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, retention_bytes, "delete", 2))
-    bench.settle()
+    told_again(bench, retention_bytes)
     return bench
+
+
+def told_again(bench: Bench, retention_bytes: int | None) -> None:
+    """Tell the settings now, and once more when a size of the log is not waited for any longer."""
+    age_ms, policy = (None, None) if retention_bytes is None else (WEEK_MS, "delete")
+    for later_s in (0, 121):
+        bench.now_ns += later_s * SECOND_NS
+        bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, age_ms, retention_bytes, policy, 2))
+        bench.settle()
+
+
+def test_a_size_that_is_told_after_the_settings_is_waited_for() -> None:
+    """After a long stop the settings are known in the first round, and sizes are asked for ten seconds later."""
+    bench = Bench(now_ns=NOW_NS)
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, TB, "delete", 2))
+    bench.write(1000)
+    bench.settle(2)
+    bench.start = 1000
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, TB, "delete", 2))
+    bench.fold(f.LogSized(bench.now_ns, TOPIC, 0, TB))
+    told_again(bench, TB)
+    assert bench.found() == []
 
 
 EARLY, UNEXPLAINED = [("early-expiry", 0, -1)], [("unexplained-expiry", -1, -1)]
@@ -120,8 +142,7 @@ def test_what_is_unknown_is_said_as_unknown_with_its_count_once_for_a_topic() ->
     bench.settle(2)
     bench.start = 1010
     bench.round()
-    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, TB, "delete", 2))
-    bench.settle()
+    told_again(bench, TB)
     assert bench.found() == UNEXPLAINED
 
 
@@ -131,8 +152,7 @@ def test_settings_that_are_not_known_excuse_nothing() -> None:
     bench.settle(2)
     bench.start = 2
     bench.round()
-    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, None, None, None, 2))
-    bench.settle()
+    told_again(bench, None)
     assert bench.found() == UNEXPLAINED
     assert "the settings in force are not known" in next(iter(bench.violations.values())).summary
 

@@ -81,7 +81,7 @@ def promise(scope: Scope, probes: Probes) -> None:
                     miss(scope, probes.part(first, end), why)
                     if (sent_time(stream, end - 1) or 0) > reader.moved_at_ns:  # the log was cut, and has grown since
                         want_tail(scope, log, "cut", offset + first - sequence)
-    _promise_unseen(log, stream, sequence, probes.end)
+    _promise_unseen(scope, topic, log, stream, sequence, probes.end)
 
 
 def count_promises(scope: Scope, topic: Topic, stream: Stream, n: int) -> None:
@@ -95,10 +95,12 @@ def promise_unplaced(scope: Scope, topic: Topic, log: Log, stream: Stream, a: in
     count_promises(scope, topic, stream, b - a)
     for x, y in stream.seen.without(a, b):
         stream.unplaced.add(x, y)
-    _promise_unseen(log, stream, a, b)
+    _promise_unseen(scope, topic, log, stream, a, b)
 
 
-def _promise_unseen(log: Log, stream: Stream, a: int, b: int) -> None:
+def _promise_unseen(scope: Scope, topic: Topic, log: Log, stream: Stream, a: int, b: int) -> None:
+    if not any(given.covers(a, b) for name, given in stream.early.items() if name in log.readers):
+        scope.meters(topic.name, stream.partition).unread_ns.setdefault(stream.mode, scope.state.now_ns)
     stream.promised.add(a, b)
     for name in log.readers:
         unseen = stream.unseen.setdefault(name, IntervalSet())

@@ -6,7 +6,7 @@ from typing import Any
 from canary import facts as f
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import ISOLATIONS, Log
-from canary.anomalies.online.meters import count
+from canary.anomalies.online.meters import count, set_back
 from canary.anomalies.online.missing import PASSED
 from canary.anomalies.online.rules import memory, retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.held import make_certain, passed_over
@@ -58,6 +58,8 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
             _forget_readers(stream.unseen)
             _forget_readers(stream.early)
         _no_longer_configured(scope, topic)
+    for meters in state.meters.values():
+        set_back(meters, fact.at_ns)
     for which in [which for which, one in state.transactions.items() if one.outcome == "open"]:
         transactions.outcome_unknown(scope, which)
 
@@ -102,8 +104,8 @@ def _ask_again(scope: Scope, log: Log) -> None:
     log.rereads.clear()
     log.regression = None
     for m in log.missing:
-        if m.state == "asked":
-            m.state, m.request_id = "ask", None
+        if m.state in {"asked", "absent"}:  # a former release called some absent without a fetch
+            m.state, m.request_id, m.by_end, m.samples = "ask", None, False, 0
     for u in log.unplaced:
         if u.state == "asked":
             u.state, u.request_id = "ask", None

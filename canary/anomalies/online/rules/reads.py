@@ -157,6 +157,7 @@ def _delivered(scope: Scope, topic: Topic, log: Log, stream: Stream, run: Sequen
     first, n = run[0], len(run)
     name = first.consumer
     meters.given_ns[stream.mode] = scope.state.now_ns
+    meters.unread_ns.pop(stream.mode, None)
     a, b = first.sequence, first.sequence + n
     early = stream.early.setdefault(name, IntervalSet())
     unseen = stream.unseen.get(name)

@@ -9,7 +9,7 @@ from itertools import chain
 
 from canary import facts as f
 from canary.anomalies.online import generations
-from canary.anomalies.online.log import READ_COMMITTED, Log
+from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.meters import count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
@@ -24,11 +24,12 @@ _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
 _CLOCK_STEP_NS = 10**9
 _CLOCK_STEPS_KEPT = 20
-_NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
 _SIZED_NS = 10 * 60 * 10**9
 """A size that was measured longer ago tells nothing of the log."""
+_SIZE_AWAITED_NS = 2 * _HEARD_NS
+"""For so long the size of a log is waited for: it is asked for each minute."""
 _UNSEEN_NS = 60 * 10**9
 """While a log is not listed for longer its start may rise unseen; brokers look every five minutes what has expired."""
 
@@ -131,7 +132,7 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
 
 def _expire(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
     """The sequences [a, b) were claimed below the log's start: they have no place any more."""
-    for x, y in stream.unseen.get("read_committed", _NOTHING).within(a, b):
+    for x, y in unread(stream).within(a, b):
         expired_unread(scope, topic, stream, x, y)
     for unseen in stream.unseen.values():  # a consumer that lags will not be given it
         unseen.remove(a, b)
@@ -145,7 +146,7 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
         below = min(max(start - m.offset, 0), m.count)
         if below and m.state != "absent":
             stream = topic.streams[m.tag]
-            for x, y in stream.unseen.get("read_committed", _NOTHING).within(m.sequence, m.sequence + below):
+            for x, y in unread(stream).within(m.sequence, m.sequence + below):
                 expired_unread(scope, topic, stream, x, y)
             m.offset, m.sequence, m.count = m.offset + below, m.sequence + below, m.count - below
     log.missing = [m for m in log.missing if m.count]
@@ -172,6 +173,15 @@ def _size(log: Log, since_ns: int) -> int | None:
 def _sent_by(log: Log, start: int) -> int:
     """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
     return ages.sent_at(log.timeline, start - 1) or 0
+
+
+def unread(stream: Stream) -> IntervalSet:
+    """Return the promises that neither of the two tail consumers which read everything was given."""
+    waiting = [stream.unseen[name] for name in ISOLATIONS if name in stream.unseen]
+    both = IntervalSet.of(waiting[0] if waiting else ())
+    for other in waiting[1:]:
+        both = IntervalSet.of(part for a, b in both for part in other.within(a, b))
+    return both
 
 
 def expired_unread(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
@@ -203,7 +213,7 @@ def no_longer_probed(scope: Scope, topic: Topic) -> None:
         sought = [*missing, *((u.tag, u.sequence, u.sequence + 1) for u in log.unplaced)]
         for stream in (one for one in topic.streams if one.partition == log.partition):
             mine = ((a, b) for tag, a, b in sought if tag == stream.tag)
-            waiting = IntervalSet.of(chain(stream.unseen.get(READ_COMMITTED, ()), stream.unplaced, mine))
+            waiting = IntervalSet.of(chain(unread(stream), stream.unplaced, mine))
             for a, b in waiting:
                 expired_unread(scope, topic, stream, a, b)
             stream.unseen.clear()
@@ -241,6 +251,9 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
         *(_by_size(kept, sizes) for kept in most_bytes),
     }
     if True in explained:
+        return
+    if None in explained and 0 <= state.now_ns - at_ns < _SIZE_AWAITED_NS:
+        log.expiry = expiry
         return
     evidence = {
         "retention_ms": topic.retention_ms,
