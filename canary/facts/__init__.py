@@ -9,7 +9,8 @@ same fold, and "before" and "after" in every rule mean that order, never a clock
 Conventions
 -----------
 * ``at_ns`` is when it happened, in ns since the epoch (UTC): for people, never for order. The runner's clock does not
-  go back within one process (wall time at its start plus monotonic time).
+  go back within one process (wall time at its start plus monotonic time). How far the machine's clock is from it is a
+  fact of its own, ClockSeen.
 * Facts are flat. Every field is a column of COLUMNS and has one type in every fact, so that a batch of facts is one
   Arrow table (storage.ledger), and a segment of the ledger becomes Parquet without interpretation.
 * ``topic`` is a name. The tracker decides which incarnation (topic id) a fact belongs to, from the TopicSeen facts
@@ -54,6 +55,7 @@ from canary.facts.producing import Skipped as Skipped
 from canary.facts.producing import TransactionBegan as TransactionBegan
 from canary.facts.producing import TransactionIndeterminate as TransactionIndeterminate
 from canary.facts.running import ClientError as ClientError
+from canary.facts.running import ClockSeen as ClockSeen
 from canary.facts.running import MemoryLost as MemoryLost
 from canary.facts.running import RunnerStarted as RunnerStarted
 from canary.facts.running import Tick as Tick
@@ -121,6 +123,7 @@ Fact = (
     | EpochSeen
     | QuorumSeen
     | LogSized
+    | ClockSeen
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

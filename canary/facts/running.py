@@ -8,7 +8,7 @@ class RunnerStarted:
     """A runner process begins; whatever an earlier process had in flight gets no outcome any more.
 
     ``installation`` is the store's id, a part of every probe's tag. ``remembered_ns`` is the time of the last fact that
-    the ledger held before this process, None if it was empty.
+    the ledger held before this process, None if it was empty. ``clock_ahead_ns`` is as in ClockSeen, None for 0.
     """
 
     at_ns: int
@@ -16,6 +16,7 @@ class RunnerStarted:
     version: str
     installation: str | None = None
     remembered_ns: int | None = None
+    clock_ahead_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class ClientError:
     code: str
     error: str
     fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSeen:
+    """The machine's clock was set by a second or more: it is ahead of the runner's by ``clock_ahead_ns`` now.
+
+    The runner's clock does not follow. Whatever was seen after the machine's clock was set comes later in the queue.
+    """
+
+    at_ns: int
+    clock_ahead_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from canary.anomalies.online.scope import is_reread
 from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
+    ClockSeen,
     ClusterSeen,
     Committed,
     Fact,
@@ -116,9 +117,10 @@ class Truth:
     """Promises that no tail consumer was given, and since when they are durable."""
     promised_at: dict[tuple[str, str], float] = field(default_factory=dict)
     """By mode and topic, when a promise became durable last."""
-    set_back: list[tuple[int, float]] = field(default_factory=list)
-    """When (ns, by the canary's clock) that was found to have been set back, and by how many s."""
+    clock_set: list[tuple[int, float]] = field(default_factory=list)
+    """When (ns, by the canary's clock) the machine's clock was found to have been set, and by how many s."""
     _clock_ns: int = 0
+    _clock_ahead_ns: int = 0
     _process: int = 0
     _sent_by: dict[bytes, int] = field(default_factory=dict)
     """By probe, the process that sent it."""
@@ -227,10 +229,7 @@ class Truth:
 
         A probe that was acknowledged then is void even if the known cluster has it: that is found out by reading.
         """
-        if isinstance(fact, RunnerStarted | WatchAsked):
-            if self._clock_ns - fact.at_ns >= 1e9:
-                self.set_back.append((fact.at_ns, (self._clock_ns - fact.at_ns) / 1e9))
-            self._clock_ns = fact.at_ns
+        self._clocked(fact)
         if isinstance(fact, TopicSeen):
             self.topic_ids |= {fact.topic_id} if fact.topic_id is not None else set()
         elif isinstance(fact, RunnerStarted):
@@ -249,6 +248,17 @@ class Truth:
             self._answered_by(fact)
         elif isinstance(fact, Listed):
             self.looks[fact.topic, fact.partition].append((self.now(), fact))
+
+    def _clocked(self, fact: Fact) -> None:
+        """Note when the machine's clock was set: found by the next process or round, or while the process runs."""
+        if isinstance(fact, RunnerStarted | WatchAsked):
+            if self._clock_ns - fact.at_ns >= 1e9:
+                self.clock_set.append((fact.at_ns, (self._clock_ns - fact.at_ns) / 1e9))
+            self._clock_ns = fact.at_ns
+        if isinstance(fact, ClockSeen):
+            self.clock_set.append((fact.at_ns, (fact.clock_ahead_ns - self._clock_ahead_ns) / 1e9))
+        if isinstance(fact, ClockSeen | RunnerStarted):
+            self._clock_ahead_ns = fact.clock_ahead_ns or 0
 
     def _answered_by(self, fact: ClusterSeen) -> None:
         if fact.cluster_id == self.cluster_id and not self._elsewhere:
@@ -308,8 +318,8 @@ class Truth:
         So it is if the log was not looked at for more than a minute, and the record is older than retention when that
         is over: by its true age, or by the canary's clock. The canary does not remember when each record was sent: one
         that was sent less than a step after a record of its log that is so old may be as old, for all it knows. Where
-        none was, it knows better. If its clock was set back within two retentions, all may be older by so much: it does
-        not know at which of the two times the clock was right.
+        none was, it knows better. If the machine's clock was set within two retentions, all may be older by so much: it
+        does not know at which of the two times the clock was right.
         """
         looks = self.looks[fate.topic, fate.partition]
         after = next((i for i, (at, look) in enumerate(looks) if at >= gone_at and look.end <= fate.offset), 0)
@@ -319,10 +329,10 @@ class Truth:
         if seen.end > before.start or seen.at_ns - before.at_ns <= MINUTE_S * 1e9:
             return False
 
-        back_s = sum(by_s for at_ns, by_s in self.set_back if at_ns <= seen.at_ns < at_ns + 2e9 * retention_s)
+        set_s = sum(abs(by_s) for at_ns, by_s in self.clock_set if at_ns <= seen.at_ns < at_ns + 2e9 * retention_s)
 
         def age_s(name: bytes, fate: Fate) -> float:
-            return back_s + max(at - fate.at, (seen.at_ns - self.sent_ns.get(name, seen.at_ns)) / 1e9)
+            return set_s + max(at - fate.at, (seen.at_ns - self.sent_ns.get(name, seen.at_ns)) / 1e9)
 
         retention_ms, own_s = round(retention_s * 1e3), age_s(name, fate)
         least_s, step_s = least_age_ms(retention_ms) / 1e3, sending_step_ns(retention_ms) / 1e9

@@ -351,6 +351,10 @@ OUTSIDE: Final[list[Mutation]] = [
         ("Judge._judge", "self.blocked = None", "pass"),
         ("Judge._judge", "self._inbox.halt(halted=False)", "pass"),
         ("Judge._judge", "self._inbox.settle()", "pass"),
+        ("Judge._judge", "facts = self._with_clock(facts)", "pass"),
+        ("Judge._with_clock", "ahead_ns == self._clock_ahead_ns", "False"),
+        ("Judge._with_clock", "self._clock_ahead_ns = ahead_ns", "pass"),
+        ("Judge._with_clock", "begun[-1] if begun else (0, self._clock_ahead_ns)", "(0, self._clock_ahead_ns)"),
         ("Judge._judge", "self._judged_ns = self._clock.now_ns()", "pass"),
         (
             "Judge._publish",

@@ -187,6 +187,29 @@ def test_a_judge_that_hangs_from_its_start_does_not_look_fresh(
     assert abs(judge.published.judged_ns - now_ns) < 10 * 10**9
 
 
+def test_how_far_the_machines_clock_is_ahead_is_durable_before_what_was_seen_since_it_was_set(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns, set_ns = SteadyClock().now_ns(), [0]
+    monkeypatch.setattr("canary.threads.system.wall_ns", lambda: now_ns + set_ns[0])
+    monkeypatch.setattr("canary.threads.system.monotonic_ns", lambda: now_ns)
+    judge = bench.judge()
+    judge._judge([f.RunnerStarted(now_ns, "r", "1"), f.Tick(1)])
+    for set_ns[0] in (7200 * 10**9, 7200 * 10**9 + 10**8, -(10**9)):
+        judge._judge([f.Tick(2), f.Tick(3)])
+    started = f.RunnerStarted(now_ns, "r", "1", clock_ahead_ns=-(10**9))  # after another cluster has answered
+    judge._judge([f.Tick(4), started, f.Tick(5)])
+    set_ns[0] = 10**9
+    judge._judge([started, f.Tick(6)])
+    bench.ledger.close()
+    assert remembered(tmp_path)[1:] == [
+        *(f.Tick(1), f.ClockSeen(now_ns, 7200 * 10**9), f.Tick(2), f.Tick(3), f.Tick(2), f.Tick(3)),
+        *(f.ClockSeen(now_ns, -(10**9)), f.Tick(2), f.Tick(3), f.Tick(4), started, f.Tick(5)),
+        *(started, f.ClockSeen(now_ns, 10**9), f.Tick(6)),
+    ]
+    assert bench.tracker.state.clock_ahead_ns == 10**9
+
+
 def test_what_is_not_durable_when_the_judge_is_stopped_is_never_judged_and_is_counted(bench: Bench) -> None:
     judge = bench.judge(fsync_interval=0.01)
     bench.full[0] = True

@@ -27,6 +27,7 @@ from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.supervision import lease
 from canary.settings import Settings, load
+from canary.threads.ports import SteadyClock
 from storage.ledger import Ledger
 from storage.ledger.files import Disk
 from storage.ledger.segment import segment_number, segment_paths
@@ -388,6 +389,32 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
             until(lambda: store.violations.page(ViolationFilter(kind="memory-lost")).items, 60, "it is said")
         finally:
             runner.stop(60)
+
+
+def test_a_start_says_how_far_the_machines_clock_was_set_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while it waited for its store: nothing was sent by then, and no step of the clock is to be remembered."""
+
+    class Late(SteadyClock):
+        def now_ns(self) -> int:
+            return super().now_ns() - 3600 * 10**9
+
+    def no_answer(_: object) -> str:
+        raise connection.NoAnswerError("no answer", "_TRANSPORT")
+
+    monkeypatch.setattr(connection, "cluster_id", no_answer)
+    settings = of(tmp_path)
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
+        stores.upgrade(store)
+        runner = ClusterRunner(settings, settings.clusters[0], store, Late())
+        runner.start()
+        until(store.views.all, 60, "something is shown")
+        runner.stop(60)
+    with Ledger(tmp_path / "c" / "r") as ledger:
+        state = snapshot.unseal(ledger.recover().state)[0].state
+    assert abs(state.clock_ahead_ns - 3600 * 10**9) < 10**9
+    assert [back_ns for _, back_ns, _ in state.clock_steps] == [0]
 
 
 def test_a_holder_that_rotted_is_no_predecessor_and_no_traceback(tmp_path: Path) -> None:

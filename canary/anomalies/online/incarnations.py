@@ -5,7 +5,7 @@ from canary.anomalies.online.losses import confirmation
 from canary.anomalies.online.rules import retention, wrong_cluster
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import ASKS_KEPT, Ask, Topic
-from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.topology import clock, liveness, timeline
 from canary.facts.incarnation import Sighting, sighting
 
 _RETENTIONS_KEPT = 5
@@ -14,7 +14,7 @@ _RETENTIONS_KEPT = 5
 def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
     """A round of questions begins: its answers are judged against what is known now."""
     state = scope.state
-    retention.clock_told(state, fact.at_ns)
+    clock.asked(state, fact)
     ends: dict[str, dict[int, list[int | None]]] = {
         name: {p: [log.replicated_end, log.known_end] for p, log in topic.logs.items()}
         for name, topic in state.topics.items()

@@ -149,9 +149,11 @@ class State:
     now_ns: int = 0
     since_ns: int = 0
     clock_ns: int = 0
-    """What this machine's clock said when a process or a round began last."""
+    """What the machine's clock said when a process or a round began last."""
+    clock_ahead_ns: int = 0
+    """How far the machine's clock is ahead of the runner's, which does not follow when it is set."""
     clock_steps: list[list[int]] = field(default_factory=list)
-    """[when, by how much] (ns) the clock was set back."""
+    """[when, by how much the machine's clock was set back (less than 0: forward), ``clock_ahead_ns`` before] (ns)."""
     ordinal: int = 0
     """Number of facts folded."""
     next_request: int = 1

@@ -19,7 +19,7 @@ from canary.anomalies.online.rules import (
 )
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-from canary.anomalies.online.topology import conditions, elections, lineages, liveness, regressions, timeline
+from canary.anomalies.online.topology import clock, conditions, elections, lineages, liveness, regressions, timeline
 from canary.anomalies.violation import Violation
 from canary.facts.batch import runs
 
@@ -66,6 +66,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.TopologySeen: timeline.topology_seen,
     f.EpochSeen: lineages.seen,
     f.QuorumSeen: timeline.quorum_seen,
+    f.ClockSeen: clock.seen,
 }
 _RUNS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Polled: reads.polled,

@@ -26,7 +26,7 @@ from canary.runner.supervision.lease import TAKEN, LeaseRenewer, TakenError, cla
 from canary.runner.supervision.supervisor import Supervisor
 from canary.settings import ClusterSettings, Settings, UserError
 from canary.threads import system
-from canary.threads.ports import Clock, SteadyClock
+from canary.threads.ports import Clock, SteadyClock, clock_ahead_ns
 from canary.threads.worker import Worker
 from storage.ledger import Ledger
 from storage.ledger.files import DISK, Disk
@@ -190,7 +190,8 @@ class ClusterRunner(Worker):
         """
         release = version("kafka-durability-canary")
         runner, installation = self._context.runner, remembered.installation
-        started = RunnerStarted(at_ns, runner, release, installation, remembered.remembered_ns)
+        ahead_ns = clock_ahead_ns(self._clock)
+        started = RunnerStarted(at_ns, runner, release, installation, remembered.remembered_ns, ahead_ns)
         self._inbox.put([started] if lost is None else [started, lost])
 
     def _new_clients(self, judge: Judge, remembered: Memory) -> ClusterClients:

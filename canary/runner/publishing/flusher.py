@@ -21,6 +21,7 @@ from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import Trouble, blindness
 from canary.runner.publishing.unended import Unended
 from canary.threads import system
+from canary.threads.ports import clock_ahead_ns
 from canary.threads.worker import Worker
 from canary.watching.audit.certificates import expiries
 from storage.store import StoreError
@@ -266,7 +267,7 @@ class Flusher(Worker):
         now_ns = self._clock.now_ns()
         members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
         # the clock never steps; the API's may have been set since
-        set_ns = round((system.wall_ns() - now_ns) / 1e9) * 10**9
+        set_ns = round(clock_ahead_ns(self._clock) / 1e9) * 10**9
         shown = dataclasses.replace(
             shown,
             audit=done,

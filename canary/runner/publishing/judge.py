@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from canary.anomalies.online import Findings, Tracker
-from canary.facts import Facts, Tick, count
+from canary.facts import ClockSeen, Facts, RunnerStarted, Tick, count
 from canary.facts.gathering import gathered
 from canary.kafka.quiet import Gate
 from canary.metrics import Measurement, Published, measured
@@ -15,6 +15,7 @@ from canary.runner.context import ClusterContext
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
 from canary.threads import system
+from canary.threads.ports import clock_ahead_ns
 from canary.threads.worker import Worker
 from storage.ledger import Ledger, LedgerError
 
@@ -64,6 +65,8 @@ class Judge(Worker):
         self._findings = findings
         self._flusher = flusher
         self._clock = context.clock
+        self._clock_ahead_ns = 0
+        """How far the machine's clock is ahead of the runner's, as the tracker knows it."""
         self._fsync_interval = context.settings.runner.fsync_interval
         """How long facts are gathered, in s."""
         self._in_doubt = False
@@ -134,6 +137,7 @@ class Judge(Worker):
 
     def _judge(self, facts: Facts) -> bool:
         """Make ``facts`` durable, however long that takes, and fold them. Returns False when stopped before that."""
+        facts = self._with_clock(facts)
         while True:
             try:
                 self._ledger.append(facts)
@@ -159,6 +163,20 @@ class Judge(Worker):
             self._publish()
         self._deliver(findings)
         return True
+
+    def _with_clock(self, facts: Facts) -> Facts:
+        """Put before the facts how far the machine's clock is ahead, if it was set since the tracker was told last.
+
+        It is read after all of them were seen. So nothing that was seen after the clock was set is judged before that
+        is known. A process that begins says it itself.
+        """
+        begun = [(i + 1, one.clock_ahead_ns or 0) for i, one in enumerate(facts) if isinstance(one, RunnerStarted)]
+        first, self._clock_ahead_ns = begun[-1] if begun else (0, self._clock_ahead_ns)
+        ahead_ns = clock_ahead_ns(self._clock, self._clock_ahead_ns)
+        if ahead_ns == self._clock_ahead_ns:
+            return facts
+        self._clock_ahead_ns = ahead_ns
+        return [*facts[:first], ClockSeen(self._clock.now_ns(), ahead_ns), *facts[first:]]
 
     def _deliver(self, findings: Findings) -> None:
         self._flusher.report(findings.violations, findings.ended)

@@ -13,7 +13,7 @@ from canary.anomalies.online.rules.held import make_certain, passed_over
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Producer, Topic
 from canary.anomalies.online.stream import Stream, forget_sent_times
-from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.topology import clock, liveness, timeline
 from canary.anomalies.online.wanted import note_change, want_tail
 
 _ERRORS_KEPT = 10
@@ -24,7 +24,7 @@ _RESENT_KEPT = 1000
 def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A new process begins: open sends get no outcome any more, and open questions are asked again."""
     state = scope.state
-    retention.clock_told(state, fact.at_ns)
+    clock.began(state, fact)
     state.now_ns = fact.at_ns  # the former process's clock may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None

@@ -17,13 +17,12 @@ from canary.anomalies.online.sets import ages
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream
+from canary.anomalies.online.topology import clock
 from canary.anomalies.policy import least_age_ms
 
 _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
-_CLOCK_STEP_NS = 10**9
-_CLOCK_STEPS_KEPT = 20
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
 _SIZED_NS = 10 * 60 * 10**9
@@ -53,23 +52,6 @@ def remember_sent(topic: Topic, log: Log, offset: int, n: int, sent_ns: Callable
 def clock_seen(log: Log, now_ns: int) -> None:
     """A process begins: sending times later than now came from a clock that was ahead, and are forgotten."""
     ages.forget_after(log.timeline, now_ns)
-
-
-def clock_told(state: State, now_ns: int) -> None:
-    """A process or a round begins: note by how much the clock was set back since the last one."""
-    back_ns = state.clock_ns - now_ns
-    if back_ns >= _CLOCK_STEP_NS:
-        state.clock_steps = [*state.clock_steps, [now_ns, back_ns]][-_CLOCK_STEPS_KEPT:]
-    state.clock_ns = now_ns
-
-
-def _set_back_ms(state: State, kept_ms: int) -> float:
-    """Return by how many ms the clock was set back within two retentions of ``kept_ms``.
-
-    What was sent before is older by so much than its time says if the clock was right then, and brokers delete what
-    was sent after it sooner by so much if the clock is wrong now.
-    """
-    return sum(back for at_ns, back in state.clock_steps if state.now_ns - at_ns < 2e6 * kept_ms) / 1e6
 
 
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: int) -> None:
@@ -123,7 +105,8 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
         return  # or it was filled again, and what was acknowledged meanwhile stands there
     if topic.compacted or kept_ms is None or kept_ms < 0:
         return
-    sent_ns = at_ns - (least_age_ms(kept_ms) - _set_back_ms(scope.state, kept_ms)) * 1e6
+    aged_ns = at_ns - least_age_ms(kept_ms) * 1e6
+    sent_ns = aged_ns + clock.doubt_ms(scope.state, kept_ms, aged_ns) * 1e6
     later, has_earlier = ages.first_after(log.timeline, int(sent_ns))
     start = log.known_end if later is None else later
     if has_earlier and start > log.start:
@@ -247,7 +230,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     most_ms = _in_force(topic, topic.retention_ms, topic.former_retentions, at_ns)
     most_bytes = _in_force(topic, topic.retention_bytes, topic.former_retention_bytes, at_ns)
     explained = {
-        *(_by_age(state, kept_ms, age_ms) for kept_ms in most_ms),
+        *(_by_age(state, kept_ms, age_ms, expiry["youngest_ns"]) for kept_ms in most_ms),
         *(_by_size(kept, sizes) for kept in most_bytes),
     }
     if True in explained:
@@ -262,6 +245,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
         "size_before": sizes[0],
         "size_after": sizes[1],
         "age_at_most_ms": round(age_ms),
+        "clock_doubt_ms": round(clock.doubt_ms(scope.state, topic.retention_ms or 0, expiry["youngest_ns"])),
         "count": expiry["count"],
         "log_start": expiry["start"],
     }
@@ -281,11 +265,11 @@ def _in_force(topic: Topic, present: int | None, formers: list[list[int]], at_ns
     return [-1 if topic.compacted else present, *(one for until_ns, one in formers if until_ns >= at_ns - _HEARD_NS)]
 
 
-def _by_age(state: State, kept_ms: int | None, age_ms: float) -> bool | None:
+def _by_age(state: State, kept_ms: int | None, age_ms: float, sent_ns: float) -> bool | None:
     """Say whether a retention.ms explains that records of an age are gone; None: unknown."""
     if kept_ms is None or kept_ms < 0:
         return None if kept_ms is None else False
-    return age_ms + _set_back_ms(state, kept_ms) >= least_age_ms(kept_ms)
+    return age_ms + clock.doubt_ms(state, kept_ms, sent_ns) >= least_age_ms(kept_ms)
 
 
 def _by_size(kept_bytes: int | None, sizes: list[int | None]) -> bool | None:

@@ -18,7 +18,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.online.topology.settling import is_settled
+from canary.anomalies.online.topology import clock, settling
 from canary.anomalies.online.topology.standstills import (
     AT,
     PRODUCER,
@@ -119,7 +119,7 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
     else:
         goes_on = kind == PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
     stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
-    return goes_on and (stall.said is None or is_settled(log, stall.said.at_ns, state.now_ns - stall.over_ns))
+    return goes_on and (stall.said is None or settling.is_settled(log, stall.said.at_ns, state.now_ns - stall.over_ns))
 
 
 def _sees_again(state: State, refused_ns: int) -> bool:
@@ -327,12 +327,12 @@ def answered(scope: Scope) -> None:
 
 
 def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
-    """Compare a broker's clock with the canary's: did it append a record before it was sent, or after it was read?
+    """Compare a broker's clock with the machine's: did it append a record before it was sent, or after it was read?
 
     Only a topic with message.timestamp.type=LogAppendTime has the broker's time. A record that was read long after it
-    was sent proves nothing: the clocks may have been corrected since.
+    was sent, or before (by another process's clock), proves nothing: the clocks may have been corrected since.
     """
-    if first.sent_at_ns is None or first.at_ns - first.sent_at_ns > LIMIT_NS:
+    if first.sent_at_ns is None or not 0 <= first.at_ns - first.sent_at_ns <= LIMIT_NS:
         return
     state, key = scope.state, key_of(_CLOCK, topic.name, log.partition)
     if first.timestamp_ms is None:  # the topic has the producers' time
@@ -340,22 +340,19 @@ def clocks(scope: Scope, topic: Topic, log: Log, first: f.Polled) -> None:
             _end(scope, key)
         return
     stamp_ns = first.timestamp_ms * 1_000_000
-    early, late = first.sent_at_ns - stamp_ns, stamp_ns - first.at_ns
+    ahead = clock.ahead(state, first.sent_at_ns)
+    early, late = first.sent_at_ns + ahead.least - stamp_ns, stamp_ns - first.at_ns - ahead.most
     if max(early, late) <= SKEW_NS:
         if key in state.stalls and min(early, late) >= -SKEW_NS:  # of a record that was read late nothing is known
             _end(scope, key)
         return
     if key not in state.stalls:
         how = f"{early / 1e9:.0f} s before it was sent" if early > late else f"{late / 1e9:.0f} s after it was read"
+        times = {"timestamp_ms": first.timestamp_ms, "sent_at_ns": first.sent_at_ns, "clock_ahead_s": ahead.most / 1e9}
         said = scope.report(
             "clock-skew",
             Where(topic, log.partition),
             f"the leader appended the record at offset {first.offset} {how}, by our clock",
-            evidence={
-                "since_ns": state.now_ns,
-                "offset": first.offset,
-                "timestamp_ms": first.timestamp_ms,
-                "sent_at_ns": first.sent_at_ns,
-            },
+            evidence={"since_ns": state.now_ns, "offset": first.offset, **times},
         )
         state.stalls[key] = Stall(state.now_ns, state.now_ns, said)

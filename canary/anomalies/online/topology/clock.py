@@ -1,0 +1,76 @@
+"""How far the runner's clock may be wrong: ages are intervals that contain this doubt.
+
+A runner's clock is the machine's clock when the process began, plus monotonic time. It does not follow when the
+machine's clock is set, or when the machine is suspended. Brokers count a record's age from a time that the machine's
+clock, or their own, gave it. So for them a record is older than for the runner by as much as the machine's clock went
+ahead of the runner's since it was sent. And by as much as the machine's clock is behind now: if it was set back, it was
+right before that, or is right since, and nothing says which.
+
+Example: a virtual machine sleeps for two hours. A record that was sent a minute before is a minute old by the runner's
+clock and two hours and a minute old for the broker, which deletes it where an hour is kept.
+"""
+
+import itertools
+from typing import NamedTuple
+
+from canary import facts as f
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import State
+
+_STEP_NS = 10**9
+_STEPS_KEPT = 1000
+
+
+class Ahead(NamedTuple):
+    """How far (ns) the machine's clock was ahead of the runner's: between ``least`` and ``most``."""
+
+    least: int
+    most: int
+
+
+def began(state: State, fact: f.RunnerStarted) -> None:
+    """A process begins, with a clock of its own."""
+    _read(state, fact.at_ns, fact.clock_ahead_ns or 0)
+
+
+def asked(state: State, fact: f.WatchAsked) -> None:
+    """A round begins: the runner's clock goes on, unless it was set back."""
+    _read(state, fact.at_ns, state.clock_ahead_ns)
+
+
+def seen(scope: Scope, fact: f.ClockSeen) -> None:
+    """The machine's clock was set while the process runs."""
+    state = scope.state
+    forward_ns = fact.clock_ahead_ns - state.clock_ahead_ns
+    _step(state, fact.at_ns, -forward_ns, fact.clock_ahead_ns)
+    state.clock_ns += forward_ns
+
+
+def _read(state: State, at_ns: int, ahead_ns: int) -> None:
+    wall_ns = at_ns + ahead_ns
+    back_ns = state.clock_ns - wall_ns if state.clock_ns - wall_ns >= _STEP_NS else 0
+    if back_ns or abs(ahead_ns - state.clock_ahead_ns) >= _STEP_NS:
+        _step(state, at_ns, back_ns, ahead_ns)
+    state.clock_ns = wall_ns
+
+
+def _step(state: State, at_ns: int, back_ns: int, ahead_ns: int) -> None:
+    """Note that the machine's clock was set back, and how far it is ahead of the runner's from now on."""
+    state.clock_steps = [*state.clock_steps, [at_ns, back_ns, state.clock_ahead_ns]][-_STEPS_KEPT:]
+    state.clock_ahead_ns = ahead_ns
+
+
+def ahead(state: State, since_ns: float) -> Ahead:
+    """Return how far the machine's clock was ahead of the runner's, of its present or a former process, since then."""
+    former = [before[0] if before else 0 for at_ns, _, *before in state.clock_steps if at_ns >= since_ns]
+    return Ahead(min([state.clock_ahead_ns, *former]), max([state.clock_ahead_ns, *former]))
+
+
+def doubt_ms(state: State, kept_ms: int, sent_ns: float) -> float:
+    """Return by how many ms what was sent then may be older, for brokers that keep it for ``kept_ms``.
+
+    When the machine's clock was right is not known: now, or at any time within two retentions.
+    """
+    steps = [back_ns for at_ns, back_ns, *_ in state.clock_steps if state.now_ns - at_ns < 2e6 * kept_ms]
+    behind_ns = max(itertools.accumulate(reversed(steps), initial=0))
+    return (state.clock_ahead_ns - ahead(state, sent_ns).least + behind_ns) / 1e6

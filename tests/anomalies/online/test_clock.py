@@ -1,0 +1,159 @@
+"""The machine's clock is set, or the machine sleeps, while a canary runs whose own clock does not follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from canary import facts as f
+from tests.anomalies.online.test_tracker_liveness import Watched, read, skews
+from tests.anomalies.online.test_tracker_retention import NOW_NS, starts_at
+from tests.support.bench import PRODUCER, RC, TOPIC, Bench
+
+S = 10**9
+HOUR_MS = 3600_000
+EARLY = "early-expiry"
+
+
+@dataclass
+class Machine(Bench):
+    """A bench on a machine whose clock is ahead of the runner's by ``ahead_s``."""
+
+    now_ns: int = NOW_NS
+    ahead_s: int = 0
+
+    def set(self, by_s: int) -> None:
+        """Set the machine's clock, or let the machine sleep."""
+        self.ahead_s += by_s
+        self.fold(f.ClockSeen(self.now_ns, self.ahead_s * S))
+
+    def wrote(self, n: int = 10, *, then_s: int = 0) -> None:
+        """Write, let it be read, and let time pass."""
+        self.write(n)
+        self.settle(1)
+        self.now_ns += then_s * S
+
+    def restart(self) -> None:
+        """A process begins, whose clock is the machine's."""
+        self.now_ns += self.ahead_s * S
+        self.ahead_s = 0
+        super().restart()
+
+
+def test_what_expired_while_the_machine_slept_is_as_old_as_brokers_say() -> None:
+    """Or while its clock was behind until it was put right, as of a container that began before that."""
+    bench = Machine()
+    bench.wrote()
+    bench.set(7200)
+    assert starts_at(bench, 10, HOUR_MS) == []
+
+
+@pytest.mark.parametrize(("slept_s", "said"), [(1200, [(EARLY, 0, -1)]), (3600, [])])
+def test_a_sleep_that_is_too_short_does_not_explain_what_is_gone(
+    slept_s: int, said: list[tuple[str, int, int]]
+) -> None:
+    bench = Machine()
+    bench.wrote(then_s=600)
+    bench.set(slept_s)
+    assert starts_at(bench, 10, HOUR_MS) == said
+
+
+def test_what_was_sent_after_the_clock_was_put_right_is_as_old_as_it_says() -> None:
+    bench = Machine()
+    bench.wrote(then_s=60)
+    bench.set(7200)
+    bench.wrote(then_s=1800)
+    assert starts_at(bench, 20, HOUR_MS) == [(EARLY, 0, -1)]
+
+
+@pytest.mark.parametrize(("age_s", "said"), [(1300, [(EARLY, 0, -1)]), (2500, [])])
+def test_what_was_sent_by_a_clock_that_is_behind_expires_early_by_so_much(
+    age_s: int, said: list[tuple[str, int, int]]
+) -> None:
+    """The machine's clock was right, and is set back by 20 minutes: records are dated so much too early."""
+    bench = Machine()
+    bench.set(-1200)
+    bench.wrote(then_s=age_s)
+    assert starts_at(bench, 10, HOUR_MS) == said
+    bench.now_ns += 7200 * S
+    bench.wrote(then_s=2500)
+    assert starts_at(bench, 20, HOUR_MS) == [*said, (EARLY, 10, -1)], "two retentions later it is the right one"
+
+
+def test_what_a_process_sent_whose_clock_was_ahead_of_the_machines_is_older_for_the_next() -> None:
+    """It began 20 minutes ahead, was not put right with the machine, and lived for long."""
+    bench = Machine()
+    bench.set(-1200)
+    bench.wrote(then_s=4 * 3600)
+    bench.wrote(then_s=1300)
+    bench.restart()
+    bench.now_ns += (3600 - 1300) * S
+    assert starts_at(bench, 20, HOUR_MS) == []
+    bench.wrote(then_s=1800)
+    assert starts_at(bench, 30, HOUR_MS) == [(EARLY, 20, -1)]
+
+
+def test_a_start_after_the_machines_clock_was_put_forward_leaves_no_doubt() -> None:
+    bench = Machine()
+    bench.set(7200)
+    bench.restart()
+    bench.wrote(then_s=1800)
+    assert starts_at(bench, 10, HOUR_MS) == [(EARLY, 0, -1)]
+
+
+def test_a_step_that_an_older_release_remembers_counts() -> None:
+    bench = Machine()
+    bench.wrote(then_s=2500)
+    bench.tracker.state.clock_steps = [[bench.now_ns, 1200 * S]]
+    assert starts_at(bench, 10, HOUR_MS) == []
+
+
+@pytest.mark.parametrize(("slept_s", "lost"), [(0, 10), (3600, 0)])
+def test_of_a_log_that_was_emptied_while_the_machine_slept_what_may_have_expired_is_not_lost(
+    slept_s: int, lost: int
+) -> None:
+    bench = Machine()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, HOUR_MS, -1, "delete", 2))
+    bench.wrote(then_s=120)
+    bench.set(slept_s)
+    bench.log.clear()
+    bench.start, bench.end, bench.epoch = 0, 0, 1
+    bench.settle()
+    assert len(bench.found("lost-write")) == lost
+
+
+def test_a_leaders_clock_is_held_against_the_machines_also_after_that_was_set() -> None:
+    bench = Watched()
+    bench.fold(f.ClockSeen(bench.now_ns, 7200 * S))
+    bench.rounds(3)
+    read(bench, 7200 * S)
+    assert skews(bench) == []
+    read(bench, 7200 * S - 11 * S)
+    assert len(skews(bench)) == 1
+
+
+@pytest.mark.parametrize(
+    ("set_s", "stamp_s", "said"),
+    [
+        *((7200, -11, 1), (7200, 0, 0), (7200, 3600, 0), (7200, 7200, 0), (7200, 7240, 1)),
+        *((-7200, -7211, 1), (-7200, -7200, 0), (-7200, -3600, 0), (-7200, 20, 0), (-7200, 40, 1)),
+    ],
+)
+def test_what_was_appended_while_the_clock_was_set_has_any_time_in_between(set_s: int, stamp_s: int, said: int) -> None:
+    """It was set by two hours between sending and reading, which are 20 s apart by the runner's clock."""
+    bench = Watched()
+    (offset,) = bench.write(1)
+    sent_ns = bench.now_ns
+    bench.fold(f.ClockSeen(bench.now_ns + 10 * S, set_s * S))
+    bench.now_ns += 20 * S
+    place = (bench.now_ns, RC, RC, TOPIC, 0, offset, PRODUCER, 1, offset)
+    bench.fold(f.Polled(*place, timestamp_ms=(sent_ns + stamp_s * S) // 1_000_000, sent_at_ns=sent_ns))
+    assert len(skews(bench)) == said
+
+
+def test_a_record_that_was_sent_later_than_it_is_read_says_nothing_of_the_leaders_clock() -> None:
+    """The process before had a clock that was an hour ahead."""
+    bench = Watched()
+    read(bench, -3600 * S, after_ns=-3600 * S)
+    assert skews(bench) == []
