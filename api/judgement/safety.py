@@ -214,7 +214,9 @@ def _unjudged(cluster: ClusterView) -> str:
     reason = next((runner.blind for runner in cluster.runners if runner.blind), None)
     ahead = next((runner for runner in cluster.runners if runner.ahead_s is not None), None)
     if reason is None and ahead is not None:
-        clock = f"the clock of {ahead.name} is {plain_duration(ahead.ahead_s or 0)} ahead of the API's"
+        by_s = ahead.ahead_s or 0
+        way = "behind" if by_s < 0 else "ahead of"
+        clock = f"the clock of {ahead.name} is {plain_duration(abs(by_s))} {way} the API's"
         return f"It is not known whether all of {name} is judged: {clock}."
     if cluster.unjudged < cluster.shares:
         share = f"{cluster.unjudged} of {cluster.shares} shares of the partitions of {name}"

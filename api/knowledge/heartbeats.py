@@ -1,4 +1,4 @@
-"""When runners were last heard of, by this process's own clock: a runner's clock may be ahead of it."""
+"""When runners were last heard of, by this process's own clock: a runner's may be ahead of it, or behind."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -22,10 +22,14 @@ class Heartbeats:
     _lock: Lock = field(default_factory=Lock)
 
     def heard(self, runner: Hashable, told_ns: int, now_s: float) -> Heard:
-        """Note what the store holds of a runner at ``now_s`` (monotonic), and return how old that is."""
+        """Note what the store holds of a runner at ``now_s`` (monotonic), and return how old that is.
+
+        One that is older than the one before (the store was put back, say) may be of any time.
+        """
         with self._lock:
-            before_ns, since_s, gap_s, looked_s = self._known.get(runner, (None, 0.0, 0.0, float("-inf")))
+            before_ns, since_s, gap_s, looked_s = self._known.get(runner, (None, 0.0, 0.0, 0.0))
             if before_ns != told_ns:
-                since_s, gap_s = now_s, now_s - looked_s
+                goes_on = before_ns is not None and told_ns > before_ns
+                since_s, gap_s = now_s, now_s - looked_s if goes_on else float("inf")
             self._known[runner] = told_ns, since_s, gap_s, now_s
         return Heard(now_s - since_s, now_s - since_s + gap_s)

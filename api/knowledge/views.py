@@ -1,10 +1,11 @@
 """What the runners of each cluster published last, put together.
 
 While a runner lives, what it published is at most a second old. How old it is follows from the runner's clock and the
-API's, and from how long the API has read the same (heartbeats.py): a heartbeat that is ahead of the API's clock proves
-nothing, as it may be of a runner that has stopped. Its counters and histograms count for ever, because a
-counter never goes back. Its gauges describe the present and count only while it lives. The metric's catalogue entry
-says how one series that several runners measure becomes one.
+API's, and from how long the API has read the same (heartbeats.py). A heartbeat that is ahead of the API's clock proves
+nothing, as it may be of a runner that has stopped. One that says that it is older than the API's last look, which did
+not find it, is of a clock that is behind: it is as old as the API has read it. A runner's counters and histograms count
+for ever, because a counter never goes back. Its gauges describe the present and count only while it lives. The metric's
+catalogue entry says how one series that several runners measure becomes one.
 """
 
 from collections import Counter
@@ -57,8 +58,10 @@ class RunnerState:
     """How long ago it stored its view, in s."""
     troubles: tuple[tuple[str, bool], ...] = ()
     """What it could not do then, in words, and whether losses may go unnoticed meanwhile."""
+    clock_s: float = 0.0
+    """By how much its clock is ahead of the API's (less than 0: behind), by the heartbeat as it was read first."""
     ahead_s: float | None = None
-    """By how much its clock is ahead of the API's, where it is not known for that whether the runner lives."""
+    """The same, where it is not known for that whether the runner lives."""
 
     @property
     def fresh(self) -> bool:
@@ -248,9 +251,12 @@ def read_views(
 def _runner(row: View, shown: Published, now_ns: int, heard: Callable[[tuple[str, str], int], Heard]) -> RunnerState:
     told_ns = row.at_ns if shown.told_ns is None else shown.told_ns
     least_s, most_s = heard((row.cluster, row.runner), told_ns)
-    heard_ns = min(told_ns, now_ns - round(least_s * 1e9))  # not later than the API has first read it
-    judged_ns = min(row.at_ns, heard_ns - max(told_ns - row.at_ns, 0))
-    ahead_s = (told_ns - now_ns) / 1e9
+    read_ns = now_ns - round(least_s * 1e9)
+    is_behind = (now_ns - told_ns) / 1e9 > most_s
+    heard_ns = read_ns if is_behind else min(told_ns, read_ns)  # not later than the API has first read it
+    judged_ns = heard_ns - max(told_ns - row.at_ns, 0)
+    clock_s = (told_ns - read_ns) / 1e9
+    is_doubtful = (is_behind or told_ns - now_ns > FRESH_S * 1e9) and least_s <= FRESH_S < most_s
     return RunnerState(
         row.runner,
         judged_ns,
@@ -259,7 +265,8 @@ def _runner(row: View, shown: Published, now_ns: int, heard: Callable[[tuple[str
         shown.shard,
         (now_ns - heard_ns) / 1e9,
         shown.troubles,
-        ahead_s if ahead_s > FRESH_S and least_s <= FRESH_S < most_s else None,
+        clock_s,
+        clock_s if is_doubtful else None,
     )
 
 

@@ -19,6 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from api.judgement.durability import durability
+from api.knowledge.views import ClusterView
 from api.metrics.cardinality import by_topic
 from api.metrics.text_format import Labels, exposition
 from api.state import Knowledge, Shared
@@ -114,11 +115,7 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     """Return the values that come from the store, by metric and labels."""
     values: dict[str, dict[Labels, float]] = defaultdict(dict)
     for cluster in knowledge.clusters.values():
-        for runner in cluster.runners:
-            heartbeats = values["canary_runner_heartbeat_timestamp_seconds"]
-            heartbeats[cluster.name, runner.name] = runner.at_ns / 1e9
-        if not cluster.runners:  # as old as can be, so that an alert fires
-            values["canary_runner_heartbeat_timestamp_seconds"][cluster.name, ""] = 0.0
+        _of_runners(cluster, values)
         for kind, severity in _KINDS:
             values["canary_violations_total"][cluster.name, kind, severity] = 0.0
             values["canary_violations_open"][cluster.name, kind, severity] = 0.0
@@ -145,6 +142,16 @@ def _stored(knowledge: Knowledge) -> dict[str, dict[Labels, float]]:
     _drilled(knowledge, values)
     _notified(knowledge, values)
     return dict(values)
+
+
+def _of_runners(cluster: ClusterView, values: dict[str, dict[Labels, float]]) -> None:
+    for runner in cluster.runners:
+        labels = cluster.name, runner.name
+        values["canary_runner_heartbeat_timestamp_seconds"][labels] = runner.at_ns / 1e9
+        if runner.reports:
+            values["canary_clock_difference_seconds"][labels] = runner.clock_s
+    if not cluster.runners:  # as old as can be, so that an alert fires
+        values["canary_runner_heartbeat_timestamp_seconds"][cluster.name, ""] = 0.0
 
 
 def _asked(knowledge: Knowledge, values: dict[str, dict[Labels, float]]) -> None:

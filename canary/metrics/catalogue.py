@@ -12,13 +12,9 @@ from canary.metrics.quorum_metrics import QUORUM_METRICS
 _CLUSTER = ("cluster",)
 _PARTITION = (*_CLUSTER, "topic", "partition")
 _MODE = (*_PARTITION, "mode")
-_LEADER = (*_CLUSTER, "leader")
-_COORDINATOR = (*_CLUSTER, "coordinator")
-_BROKER = (*_CLUSTER, "broker")
-_CONSUMER = (*_PARTITION, "consumer")
-_GROUP = (*_CLUSTER, "group")
-_TOPIC = (*_CLUSTER, "topic")
-_RECEIVER = ("receiver",)
+_LEADER, _COORDINATOR, _BROKER = (*_CLUSTER, "leader"), (*_CLUSTER, "coordinator"), (*_CLUSTER, "broker")
+_GROUP, _TOPIC, _RUNNER = (*_CLUSTER, "group"), (*_CLUSTER, "topic"), (*_CLUSTER, "runner")
+_CONSUMER, _RECEIVER = (*_PARTITION, "consumer"), ("receiver",)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -205,7 +201,12 @@ METRICS: dict[str, Metric] = {
         _stored(
             "canary_runner_heartbeat_timestamp_seconds",
             "When the runner last made facts durable and judged them; 0 for a configured cluster without one so far.",
-            ("cluster", "runner"),
+            _RUNNER,
+        ),
+        _stored(
+            "canary_clock_difference_seconds",
+            "By how much the clock of a live runner is ahead of the API's, to a second or two; less than 0: behind.",
+            _RUNNER,
         ),
         _gauge(
             "canary_part_failing",

@@ -161,6 +161,13 @@ def _processes() -> Panels:
             w=4,
             hidden=("Value",),
         ),
+        trend(
+            "Clocks of runners",
+            "canary_clock_difference_seconds",
+            HERE,
+            "Retention, planned windows and pages go by clocks: check time synchronisation on that machine.",
+            by="cluster, runner",
+        ),
         trend("Notifications waiting", "canary_notifications_waiting", "", by="receiver", total="max", w=6),
         trend("Oldest notification", "canary_notifications_oldest_seconds", "", by="receiver", total="max", w=6),
         trend("Failed attempts", "canary_notifications_failed_total", "", by="receiver", total="max", w=6),

@@ -169,6 +169,18 @@ def test_a_dead_runners_counters_stay_and_its_gauges_go(client: Client, store: S
     assert time.time() - total(samples, "canary_runner_heartbeat_timestamp_seconds") == pytest.approx(3600, abs=30)
 
 
+def test_how_far_a_live_runners_clock_is_from_the_apis_is_measured(client: Client, store: Store) -> None:
+    name = "canary_clock_difference_seconds"
+    for ahead_s in (-3600, 3600, 0):
+        for _ in range(2):
+            told_ns = time.time_ns() + ahead_s * 10**9
+            store.views.save("prod", "canary-0", told_ns, view(told_ns=told_ns))
+            samples = scrape(client)
+        assert total(samples, name, cluster="prod", runner="canary-0") == pytest.approx(ahead_s, abs=30)
+    store.views.save("new", "canary-0", time.time_ns() - 3_600_000_000_000, view())
+    assert (name, (("cluster", "new"), ("runner", "canary-0"))) not in scrape(client), "nothing is known of it"
+
+
 def test_a_configured_cluster_that_no_runner_ever_probed_has_a_heartbeat_as_old_as_can_be(store: Store) -> None:
     store.views.save("prod", "canary-0", time.time_ns(), view())
     samples = scrape(Client(create_app(settings("prod", "new"), store)))

@@ -179,6 +179,43 @@ def test_a_judge_that_stands_is_seen_though_its_clock_is_ahead(store: Store) -> 
     assert said == "The canary of prod has not judged anything for 30 s."
 
 
+BEHIND = "It is not known whether all of prod is judged: the clock of canary-0 is 20 s behind the API's."
+
+
+def test_a_heartbeat_that_is_behind_the_clock_is_as_old_as_it_was_read(store: Store) -> None:
+    page = Looking(store)
+    page.told(0, ahead=-20)
+    assert page.says(0) == "The canary of prod has not reported for 20 s.", "an API that has just begun knows no better"
+    page.told(4, ahead=-20)
+    assert page.says(5) is None, "5 s ago it was not there"
+    page.told(6, ahead=-20)
+    assert page.says(6) is None
+    (runner,) = page.view(6).runners
+    assert (runner.clock_s, runner.at_ns) == (-20, page.now_ns + 6 * 10**9)
+    page.told(20, ahead=-20)
+    assert page.says(20) == BEHIND, "it may have stopped right after the last look"
+    for at in range(20, 80):
+        stopped = page.says(at)
+        assert stopped == (BEHIND if at <= 28 else f"The canary of prod has not reported for {at - 20} s.")
+
+
+def test_a_heartbeat_that_the_last_look_may_just_have_missed_is_of_its_time(store: Store) -> None:
+    """A runner that ended 20 s ago, when nobody has looked for a minute."""
+    page = Looking(store)
+    page.told(0, ahead=0)
+    page.says(0)
+    page.told(40, ahead=0)
+    assert page.says(60) == "The canary of prod has not reported for 20 s."
+
+
+def test_a_judge_that_stands_is_seen_though_its_clock_is_behind(store: Store) -> None:
+    page = Looking(store)
+    for at in (0, 5):
+        page.told(at, ahead=-60, judged=30)
+        said = page.says(at)
+    assert said == "The canary of prod has not judged anything for 30 s."
+
+
 def test_a_dead_runner_whose_clock_was_ahead_hides_none_that_lives(store: Store) -> None:
     page = Looking(store)
     page.told(0, ahead=3600)
