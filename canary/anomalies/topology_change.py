@@ -1,7 +1,8 @@
 """One change in the timeline of the cluster's topology."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 Subject = Literal["partition", "broker", "controller", "topic", "cluster"]
 
@@ -27,3 +28,7 @@ class TopologyChange:
     detail: str = ""
     leader_epoch: int | None = None
     """None while it is unknown: of topics of which neither offsets nor epochs are watched, and after an election."""
+
+    def retimed(self, clock: Callable[[int], int]) -> Self:
+        """Return it with its time by another clock: it returns what it said then."""
+        return replace(self, at_ns=clock(self.at_ns))

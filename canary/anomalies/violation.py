@@ -1,7 +1,7 @@
 """What the engines report: violations, and requests to read a range again."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -47,7 +47,8 @@ class Violation:
     ``happened_after_ns``, when its place was last known to be whole (None: that is not known), and before
     ``happened_before_ns`` (None: ``at_ns``, when it was found).
     Of a range it is the first record's, and ``records`` has all of them, ascending; a single one has no ``records``.
-    ``evidence`` holds only JSON values. Times in ns since the epoch. ``key`` identifies it for ever.
+    ``evidence`` holds only JSON values; what ends with _ns in it is a time.
+    Times in ns since the epoch. ``key`` identifies it for ever.
     """
 
     kind: str
@@ -79,6 +80,13 @@ class Violation:
         """
         known = after_ns if after_ns and after_ns <= (before_ns or self.at_ns) else None
         return replace(self, happened_after_ns=known, happened_before_ns=before_ns)
+
+    def retimed(self, clock: Callable[[int], int]) -> Self:
+        """Return it with all times, also those of its evidence, by another clock: it returns what it said then."""
+        happened = (self.happened_after_ns, self.happened_before_ns)
+        after_ns, before_ns = (None if at_ns is None else clock(at_ns) for at_ns in happened)
+        found = replace(self, at_ns=clock(self.at_ns), evidence=_retimed(clock, self.evidence))
+        return found.since(after_ns, before_ns)
 
     @property
     def runs(self) -> tuple[Records, ...]:
@@ -155,6 +163,17 @@ class Violation:
         if self.leader_epoch is not None:
             place += (("leader_epoch", self.leader_epoch),)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
+
+
+def _retimed(clock: Callable[[int], int], evidence: Any, name: str = "") -> Any:
+    match evidence:
+        case dict():
+            return {name: _retimed(clock, value, name) for name, value in evidence.items()}
+        case list():
+            return [_retimed(clock, value, name) for value in evidence]
+        case int() if name.endswith("_ns"):
+            return clock(evidence)
+    return evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Conventions
 -----------
 * ``at_ns`` is when it happened, in ns since the epoch (UTC): for people, never for order. The runner's clock does not
   go back within one process (wall time at its start plus monotonic time). How far the machine's clock is from it is a
-  fact of its own, ClockSeen.
+  fact of its own, ClockSeen; what is filed has the machine's times.
 * Facts are flat. Every field is a column of COLUMNS and has one type in every fact, so that a batch of facts is one
   Arrow table (storage.ledger), and a segment of the ledger becomes Parquet without interpretation.
 * ``topic`` is a name. The tracker decides which incarnation (topic id) a fact belongs to, from the TopicSeen facts

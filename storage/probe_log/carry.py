@@ -58,6 +58,8 @@ class Carry:
     modes: Mapping[int, str] = field(default_factory=dict)
     marked: Mapping[GenerationKey, str | None] = field(default_factory=dict)
     """The topic id in a producer's records (None: not known), from a generation on until the next one that is here."""
+    clock_ahead_ns: int = 0
+    """How far the machine's clock is ahead of the runner's (ClockSeen)."""
 
     def encode(self) -> bytes:
         """Return the carry as JSON, and its checksum (8 hex digits) in a line below."""
@@ -72,6 +74,7 @@ class Carry:
                 "dead_ids": dict(self.dead_ids),
                 "modes": [[producer_id, mode] for producer_id, mode in self.modes.items()],
                 "marked": [[*key, topic_id] for key, topic_id in self.marked.items()],
+                "clock_ahead_ns": self.clock_ahead_ns,
             }
         )
         return data + b"\n%08x" % zlib.crc32(data)
@@ -99,6 +102,7 @@ class Carry:
                 read["dead_ids"],
                 {row[0]: row[1] for row in read["modes"]},
                 {(row[0], row[1]): row[2] for row in read.get("marked", ())},
+                read.get("clock_ahead_ns", 0),
             )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"no carry of the probe log: {error}") from error

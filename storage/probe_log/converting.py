@@ -19,6 +19,7 @@ from canary import facts as f
 from canary.probe.identity import Identity
 from storage.ledger.codec import KIND_COLUMN, facts_of
 from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, TransactionKey
+from storage.probe_log.clock import AHEAD, by_the_machines_clock
 from storage.probe_log.columns import Flags, Numbers, micros, numbered, or_null, table_of
 from storage.probe_log.incarnations import SAMPLES, UNKNOWN, Incarnations, Place
 from storage.probe_log.schemas import POLLS, TIME, TRANSACTIONS
@@ -116,7 +117,8 @@ def convert(
 
 def _blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield the rows of ``tables`` in larger pieces, none of them empty, with all the columns of _COLUMNS."""
-    empty = pa.unify_schemas([schema.remove(schema.get_field_index(_ROW)) for schema, _ in _COLUMNS]).empty_table()
+    known = [schema.remove(schema.get_field_index(_ROW)) for schema, _ in _COLUMNS]
+    empty = pa.unify_schemas([*known, AHEAD]).empty_table()
     parts, rows = [empty], 0
     for table in tables:
         parts.append(table)
@@ -150,8 +152,10 @@ class _Conversion:
             self._marked.setdefault(producer_id, {})[generation] = topic_id
         self._open: dict[Identity, OpenProbe] = {}
         self._voided = 0
+        self._clock_ahead_ns = carry.clock_ahead_ns
 
     def take(self, block: pa.Table) -> None:
+        block, self._clock_ahead_ns = by_the_machines_clock(block, self._clock_ahead_ns)
         if self._first_at_ns is None:
             self._first_at_ns = block.column("at_ns")[0].as_py()
         rows = np.arange(self._rows, self._rows + len(block))
@@ -232,6 +236,7 @@ class _Conversion:
             self._incarnations.dead(),
             self._modes,
             {(producer, since): mark for producer, marks in self._marked.items() for since, mark in marks.items()},
+            self._clock_ahead_ns,
         )
         return Converted(tables, carry, self._first_at_ns, self._voided)
 

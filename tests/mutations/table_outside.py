@@ -431,6 +431,8 @@ OUTSIDE: Final[list[Mutation]] = [
         ("Flusher.violations", "self._filed.ends.pop(key, None)", "pass"),
         ("Flusher.violations", "self._left.reported(key)", "pass"),
         ("Flusher._judge_blindness", "is_due(before.at_ns, now_ns)", "False"),
+        ("Flusher._judge_blindness", "said.retimed(self._machines_ns)", "said"),
+        ("Flusher.report_own", "[one.retimed(self._machines_ns) for one in found]", "found"),
         (
             "Flusher.unended",
             "return list({**self._filed.ends, **self._ended}.values())",

@@ -547,6 +547,22 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("ended", "finished(scope, log)", "pass"),
     ),
     *mutations(
+        _RULES + "tracker.py",
+        ((f"{_HERE}clock.py",),),
+        (
+            "Tracker.drain",
+            "findings.violations = self._by_machine(self._scope.reported())",
+            "findings.violations = self._scope.reported()",
+        ),
+        ("Tracker.drain", "self._by_machine(findings.ended)", "findings.ended"),
+        ("Tracker.drain", "self._by_machine(findings.changes)", "findings.changes"),
+        (
+            "Tracker.topology",
+            "self._by_machine(list(timeline.everything(self.state.topology)))",
+            "list(timeline.everything(self.state.topology))",
+        ),
+    ),
+    *mutations(
         _RULES + "topology/clock.py",
         ((f"{_HERE}clock.py", f"{_HERE}tracker_retention.py"),),
         ("asked", "_read(state, fact.at_ns, state.clock_ahead_ns)", "pass"),
@@ -560,6 +576,9 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("ahead", "min([state.clock_ahead_ns, *former])", "state.clock_ahead_ns"),
         ("ahead", "max([state.clock_ahead_ns, *former])", "state.clock_ahead_ns"),
         ("ahead", "before[0] if before else 0", "before[0]"),
+        ("machines_ns", "step_ns > at_ns", "False"),
+        ("machines_ns", "since[0] if since else state.clock_ahead_ns", "state.clock_ahead_ns"),
+        ("machines_ns", "since[0] if since else state.clock_ahead_ns", "0"),
         ("doubt_ms", "state.now_ns - at_ns < 2e6 * kept_ms", "True"),
         ("doubt_ms", "max(itertools.accumulate(reversed(steps), initial=0))", "0"),
         ("doubt_ms", "max(itertools.accumulate(reversed(steps), initial=0))", "sum(steps)"),

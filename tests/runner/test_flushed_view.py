@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+S = 10**9
+
+
 def test_a_view_tells_the_share_and_when_certificates_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
@@ -98,7 +101,29 @@ def test_the_heartbeat_is_of_now_though_the_system_s_clock_was_set_since_the_sta
         assert abs(time.time_ns() - at_ns) < 60 * 10**9
 
 
-S = 10**9
+@pytest.mark.parametrize(("set_s", "state"), [(0, "acknowledged"), (7200, "open")])
+def test_what_parts_find_that_judge_themselves_is_filed_by_the_machine_s_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_s: int, state: str
+) -> None:
+    """A planned window of the last hour does not cover what happens two hours later."""
+    clock, now_ns = SteadyClock(), time.time_ns()
+    wall_ns = clock.now_ns() + set_s * 10**9
+    monkeypatch.setattr("canary.threads.system.wall_ns", lambda: wall_ns)
+    with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=5) as store:
+        stores.upgrade(store)
+        store.maintenance.plan("prod", now_ns - 3600 * S, now_ns + 3600 * S, "upgrade", "ann")
+        flusher = Flusher(context(store, "prod", "canary-1", clock=clock))
+        stuck = Violation(kind="group-stuck", severity="warning", topic="t", at_ns=now_ns, by="watch", summary="stuck")
+        flusher.report_own([stuck], [])
+        flusher.troubles = lambda: {"ledger": Trouble("it cannot be written", blind=True)}
+        assert flusher.flush()
+        found = {row.kind: row for row in store.violations.page().items}
+        assert {row.state for row in found.values()} == {state}
+        assert all(abs(row.first_seen_ns - wall_ns) < 60 * S for row in found.values())
+        flusher.report_own([], [stuck])
+        flusher.troubles = dict
+        assert flusher.flush()
+        assert {row.state for row in store.violations.page().items} == {"resolved"}
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -25,7 +25,11 @@ OUTCOMES = {f.Acked: "acked", f.Failed: "failed", f.Committed: "committed", f.Ab
 def plainly(facts: Iterable[f.Fact], *, cluster: str, carry: Carry, later: Mapping[str, str]) -> Converted:
     """Convert as storage.probe_log.converting.convert does."""
     conversion = Conversion(carry)
-    known = list(facts)
+    known = []
+    for fact in facts:
+        if isinstance(fact, f.RunnerStarted | f.ClockSeen):
+            conversion.clock_ahead_ns = fact.clock_ahead_ns or 0
+        known.append(replace(fact, at_ns=fact.at_ns + conversion.clock_ahead_ns))
     for fact in known:
         conversion.take(fact)
     return conversion.result(cluster, later, known[0].at_ns if known else None)
@@ -63,6 +67,7 @@ class Conversion:
         self.incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
         self.modes = dict(carry.modes)
         self.marked = dict(carry.marked)
+        self.clock_ahead_ns = carry.clock_ahead_ns
 
     def take(self, fact: f.Fact) -> None:
         match fact:
@@ -163,6 +168,7 @@ class Conversion:
             self.incarnations.dead(),
             self.modes,
             self.marked,
+            self.clock_ahead_ns,
         )
         rows: dict[str, list[tuple[Any, ...]]] = {"probes": probes, "polls": polls, "transactions": transactions}
         return Converted({name: table(name, some) for name, some in rows.items()}, carry, first_at_ns, voided)

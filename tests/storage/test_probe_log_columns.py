@@ -74,7 +74,8 @@ class Life:
         topic_id = self.random.choice(("A", "A", "A", "A", "B", None))
         if self.random.random() < 0.1:
             self.sample += 1
-        kind = self.random.choice((*OTHERS, *SAMPLES, *SAMPLES))
+        ahead_ns = self.random.choice((0, 0, 5_000, 60_000))
+        kind = self.random.choice((*OTHERS, f.ClockSeen, *SAMPLES, *SAMPLES))
         if kind in {f.TopicGone, f.RunnerStarted} and at_ns > 3_000:  # not so often
             kind = f.TopicSeen
         made: dict[type[f.Fact], tuple[Any, ...]] = {
@@ -82,7 +83,8 @@ class Life:
             f.TopicSeen: (sample, topic, topic_id, 2),
             f.TopicGone: (sample, topic),
             f.GenerationBegan: (TOPICS[producer_id], "plain", producer_id, generation, topic_id),
-            f.RunnerStarted: ("r", "1"),
+            f.RunnerStarted: ("r", "1", None, None, self.maybe(ahead_ns)),
+            f.ClockSeen: (ahead_ns,),
             f.TransactionBegan: ("m", *transaction),
             f.Aborted: (*transaction, "fenced"),
             f.TransactionIndeterminate: (*transaction, "timed out"),

@@ -1,7 +1,8 @@
 """The fold itself: facts in, state forward, violations and questions out. No I/O, no clock, no thread."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from canary import facts as f
 from canary.anomalies.online import codec, incarnations
@@ -20,8 +21,11 @@ from canary.anomalies.online.rules import (
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import clock, conditions, elections, lineages, liveness, regressions, timeline
+from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation
 from canary.facts.batch import runs
+
+_Dated = TypeVar("_Dated", Violation, TopologyChange)
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
@@ -143,10 +147,21 @@ class Tracker:
                 if one.kind in room.ADOPTED and not room.adopt(self.state, one):
                     self._scope.found.ended.append(one)
 
+    def topology(self) -> list[TopologyChange]:
+        """Return the present topology as changes, each since when it holds: what a store should know of it."""
+        return self._by_machine(list(timeline.everything(self.state.topology)))
+
     def drain(self) -> Findings:
-        """Return what was found since the last call."""
+        """Return what was found since the last call, with the times by the machine's clock: so it is filed."""
         findings = self._scope.found
-        findings.violations = self._scope.reported()
+        findings.violations = self._by_machine(self._scope.reported())
+        findings.ended, findings.changes = self._by_machine(findings.ended), self._by_machine(findings.changes)
         findings.unknown_producers = sorted(set(findings.unknown_producers))
         self._scope = Scope(self.state)
         return findings
+
+    def _by_machine(self, found: list[_Dated]) -> list[_Dated]:
+        """Return what was found with its times by the machine's clock."""
+        if not self.state.clock_steps:
+            return found
+        return [one.retimed(partial(clock.machines_ns, self.state)) for one in found]

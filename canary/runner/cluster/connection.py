@@ -20,6 +20,7 @@ from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import admin_config
 from canary.settings.credentials import files_of
 from canary.threads import system
+from canary.threads.ports import clock_ahead_ns
 from canary.threads.worker import in_background
 from storage.store import StoreError
 
@@ -107,7 +108,7 @@ class Connection:
             if known is None:
                 return None
             at_ns = context.clock.now_ns()
-            violation = another_cluster(known, found, at_ns)
+            violation = another_cluster(known, found, at_ns + clock_ahead_ns(context.clock))
             if known == found:
                 flusher.ended([violation])  # a former process may have reported it
                 self.wrong_cluster = None

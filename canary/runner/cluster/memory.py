@@ -9,7 +9,6 @@ import structlog
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed, State
 from canary.anomalies.online.topology.state import Limits
-from canary.anomalies.online.topology.timeline import everything
 from canary.facts import MemoryLost
 from canary.metrics.published import loads
 from canary.runner.cluster.connection import Connection
@@ -118,7 +117,7 @@ def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tu
         flusher.ended(findings.ended)
         flusher.changed(findings.changes)
     tracker.state.probed = configured
-    flusher.changed(everything(tracker.state.topology))
+    flusher.changed(tracker.topology())
     seconds = round(system.monotonic() - began, 3)
     log.info("ledger_replayed", cluster=context.cluster.name, facts=facts, seconds=seconds)
     return tracker, flusher

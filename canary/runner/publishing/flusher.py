@@ -133,8 +133,16 @@ class Flusher(Worker):
             for violation in over:
                 self._ended[violation.key(self._cluster)] = violation
 
+    def report_own(self, found: Sequence[Violation], over: Sequence[Violation]) -> None:
+        """Take what a part has found that judges itself, by the runner's clock; it is filed by the machine's."""
+        self.report([one.retimed(self._machines_ns) for one in found], [one.retimed(self._machines_ns) for one in over])
+
+    def _machines_ns(self, at_ns: int) -> int:
+        """Return what the machine's clock says when the runner's says ``at_ns``, as it is set now."""
+        return at_ns + clock_ahead_ns(self._clock)
+
     def report(self, found: Sequence[Violation], over: Sequence[Violation]) -> None:
-        """Take what was found by a part that judges itself, and conditions that it ends, and log them."""
+        """Take what was found, and conditions that end, and log them."""
         self.violations(found)
         self.ended(over)
         for ended in over:
@@ -195,11 +203,11 @@ class Flusher(Worker):
             said = blindness(self._runner, troubles, since_ns, now_ns)
             if before is None or before.summary != said.summary or is_due(before.at_ns, now_ns):
                 self._blind = said
-                self.violations([said])
+                self.violations([said.retimed(self._machines_ns)])
                 log.error("blind", cluster=self._cluster, summary=said.summary)
         elif before is not None:
             self._blind = None
-            self.ended([dataclasses.replace(before, at_ns=now_ns)])
+            self.ended([dataclasses.replace(before, at_ns=self._machines_ns(now_ns))])
             log.info("condition_ended", kind=before.kind, cluster=self._cluster)
 
     def _find_left(self) -> None:
@@ -266,8 +274,7 @@ class Flusher(Worker):
         watched = self.watched()
         now_ns = self._clock.now_ns()
         members = {one.labels[0] for one in shown.measurements if one.name == MEMBER}
-        # the clock never steps; the API's may have been set since
-        set_ns = round(clock_ahead_ns(self._clock) / 1e9) * 10**9
+        ahead_ns = clock_ahead_ns(self._clock)
         shown = dataclasses.replace(
             shown,
             audit=done,
@@ -275,7 +282,7 @@ class Flusher(Worker):
             transactions=watched.transactions,
             replicas=watched.replicas,
             mirrors=watched.mirrors,
-            told_ns=now_ns + set_ns,
+            told_ns=now_ns + ahead_ns,
             troubles=tuple((one.words, one.blind) for one in parts.values() if one is not None),
             shard=(self._settings.share.index, self._settings.share.of),
             night_s=self._night_s,
@@ -290,7 +297,7 @@ class Flusher(Worker):
                 *self._meters.measured(members, {str(number) for number in shown.brokers}),
             ),
         )
-        at_ns = shown.judged_ns + set_ns
+        at_ns = shown.judged_ns + ahead_ns
         if self._generations:
             self._store.identities.register(self._cluster, self._generations.copy())
         self._store.views.save(self._cluster, self._runner, at_ns, dumps(shown))

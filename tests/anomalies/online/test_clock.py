@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online import Findings, Tracker
 from tests.anomalies.online.test_tracker_liveness import Watched, read, skews
 from tests.anomalies.online.test_tracker_retention import NOW_NS, starts_at
 from tests.support.bench import PRODUCER, RC, TOPIC, Bench
@@ -157,3 +159,58 @@ def test_a_record_that_was_sent_later_than_it_is_read_says_nothing_of_the_leader
     bench = Watched()
     read(bench, -3600 * S, after_ns=-3600 * S)
     assert skews(bench) == []
+
+
+@dataclass
+class Filed:
+    """What a tracker reports of a partition that is without a leader for a while, after the machine's clock was set."""
+
+    set_s: int
+    tracker: Tracker = field(default_factory=Tracker)
+    found: list[Findings] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.fold(f.RunnerStarted(NOW_NS, "canary-0", "test"))
+        self.round(0, leader=1)
+        self.fold(f.ClockSeen(NOW_NS + 10 * S, self.set_s * S))
+        for second in range(20, 40):
+            self.round(second, leader=-1)
+        for second in range(40, 120):
+            self.round(second, leader=1)
+
+    def round(self, second: int, *, leader: int) -> None:
+        at = NOW_NS + second * S, second + 1
+        seen = f.PartitionSeen(*at, "orders", 0, leader, "1,2,3", "1,2,3")
+        self.fold(f.WatchAsked(*at), f.TopicSeen(*at, "orders", "id", 1), seen, f.TopologySeen(*at, "probe"))
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.tracker.fold(facts)
+        self.found.append(self.tracker.drain())
+
+    def all(self, name: str) -> list[Any]:
+        return [one for found in self.found for one in getattr(found, name)]
+
+
+@pytest.mark.parametrize("set_s", [0, 7200, -7200])
+def test_what_is_filed_has_the_time_that_the_machines_clock_said_then(set_s: int) -> None:
+    filed = Filed(set_s)
+    began, gone, back = (one.at_ns for one in filed.all("changes") if one.subject == "partition")
+    assert (began, gone, back) == (NOW_NS, NOW_NS + (20 + set_s) * S, NOW_NS + (40 + set_s) * S)
+    (said,), (over,) = filed.all("violations"), filed.all("ended")
+    assert (said.kind, over.kind, said.evidence["since_ns"]) == ("offline-partition", "offline-partition", gone)
+    assert (said.at_ns, over.at_ns) == (gone + 5 * S, back + 60 * S)
+    assert [one.at_ns for one in filed.tracker.topology() if one.subject == "partition"] == [back]
+
+
+@pytest.mark.parametrize(("set_s", "known"), [(0, True), (7200, True), (-7200, False)])
+def test_what_happened_before_the_clock_was_set_keeps_its_time(set_s: int, *, known: bool) -> None:
+    """If the clock was set back over it, it is later than it was found, which tells nothing."""
+    bench = Machine()
+    bench.wrote(then_s=3600)
+    before_ns = bench.now_ns
+    bench.set(set_s)
+    assert starts_at(bench, 10, 30 * 86_400_000) == [(EARLY, 0, -1)]
+    (early,) = bench.said
+    assert abs(early.at_ns - bench.now_ns - set_s * S) < 60 * S
+    assert (early.happened_after_ns is not None) is known
+    assert early.happened_after_ns is None or early.happened_after_ns <= before_ns

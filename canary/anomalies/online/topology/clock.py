@@ -66,6 +66,12 @@ def ahead(state: State, since_ns: float) -> Ahead:
     return Ahead(min([state.clock_ahead_ns, *former]), max([state.clock_ahead_ns, *former]))
 
 
+def machines_ns(state: State, at_ns: int) -> int:
+    """Return what the machine's clock said when the runner's said ``at_ns``."""
+    since = [before[0] if before else 0 for step_ns, _, *before in state.clock_steps if step_ns > at_ns]
+    return at_ns + (since[0] if since else state.clock_ahead_ns)
+
+
 def doubt_ms(state: State, kept_ms: int, sent_ns: float) -> float:
     """Return by how many ms what was sent then may be older, for brokers that keep it for ``kept_ms``.
 
