@@ -63,7 +63,11 @@ class Indeterminate(_Send):
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """``count`` probes were due and not sent: earlier ones have no outcome yet, or the writer came too late."""
+    """``count`` probes were due and not sent: earlier ones have no outcome yet, or the writer came too late.
+
+    Or the partition has not answered since the start, and so no reader is there: then a mode that does not write to
+    every partition in each of its rounds says 0.
+    """
 
     at_ns: int
     topic: str

@@ -50,7 +50,8 @@ METRICS: dict[str, Metric] = {
         ),
         _counter(
             "canary_probes_skipped_total",
-            "Probes that were due and not sent: earlier ones had no outcome yet, or the writer came too late.",
+            "Probes that were due and not sent: earlier ones had no outcome yet, the writer came too late, or the "
+            "partition has not answered since the start.",
             _MODE,
         ),
         _counter(
@@ -74,7 +75,7 @@ METRICS: dict[str, Metric] = {
         _gauge("canary_unseen_oldest_seconds", "Age of the oldest unseen probe, 0 if none.", _CONSUMER),
         _gauge(
             "canary_unacknowledged_seconds",
-            "For how long probes were sent to the partition and none was acknowledged, 0 if the last one was.",
+            "For how long probes were due to the partition and none was acknowledged, 0 if the last one was.",
             (*_PARTITION, "leader"),
         ),
         _gauge(

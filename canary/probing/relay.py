@@ -124,8 +124,7 @@ class Relay(Writer):
         )
         try:
             if self._settings.rebalance_every is None:
-                found = client.list_topics(self._source, timeout=_ASK_S).topics[self._source].partitions
-                self._assign(client, [TopicPartition(self._source, p) for p in sorted(found)])
+                self._assign(client, [TopicPartition(self._source, p) for p in self._led(client, _ASK_S)])
             else:
                 client.subscribe(
                     [self._source], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
@@ -139,28 +138,43 @@ class Relay(Writer):
         self._look_at = system.monotonic() + _LOOK_S
 
     def _look(self) -> None:
-        """Join again when the input has partitions that were not there at the last time."""
+        """Join again when the input has partitions that were not there, or had no leader, at the last time."""
         self._look_at = system.monotonic() + _LOOK_S
         if self._settings.rebalance_every is not None:
             return  # the group finds new partitions itself
         try:
-            found = self._input.list_topics(self._source, timeout=1.0).topics[self._source].partitions
+            found = self._led(self._input, 1.0)
         except KafkaException as raised:
             self._report(raised.args[0])
             return
-        if found.keys() - self._positions.keys():
+        if set(found) - self._positions.keys():
             self._leave()
 
+    def _led(self, client: Any, most_s: float) -> list[int]:
+        """Return the input's partitions that have a leader; raises KafkaException without an answer."""
+        found = client.list_topics(self._source, timeout=most_s).topics[self._source].partitions
+        return sorted(partition for partition, one in found.items() if one.leader >= 0)
+
     def _assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Begin at the group's committed offsets; raises KafkaException while they are not known."""
+        """Begin at the group's committed offsets; raises KafkaException while they are not known.
+
+        A partition whose leader does not answer is left out until the next look, unless none answers.
+        """
         begun = self._begun
         positions: dict[int, int] = {}
+        refusal: KafkaException | None = None
         for place in client.committed(list(places), timeout=_ASK_S):
             if place.error is not None:
                 raise KafkaException(place.error)
-            start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
+            try:
+                start, end = client.get_watermark_offsets(TopicPartition(self._source, place.partition), _ASK_S)
+            except KafkaException as raised:
+                refusal = raised
+                continue
             fits = place.offset >= 0 and (begun is None or place.partition in begun)
             positions[place.partition] = max(place.offset, start) if fits else (end if begun is None else start)
+        if refusal is not None and not positions:
+            raise refusal
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
         self._positions, self._before = positions, dict(positions)
         self._rebalance_at = system.monotonic() + (self._settings.rebalance_every or 0.0)

@@ -137,6 +137,12 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
         for what in ("acknowledged", "read back")
         for of in _unproven(runner, what)
     ]
+    doubts += [
+        f"{runner.name}: partition {one.partition} of {one.topic} did not answer: nothing is known of it"
+        for runner in runners
+        for one in _shown(runner).partitions
+        if not one.fresh
+    ]
     if stopping.is_set():
         doubts.append("stopped before its end")
     return doubts
@@ -154,7 +160,7 @@ def _shown(runner: ClusterRunner) -> Published:
 
 
 def _read_since(runner: ClusterRunner, at_ns: int) -> bool:
-    partitions = _shown(runner).partitions
+    partitions = [one for one in _shown(runner).partitions if one.fresh]
     return bool(partitions) and all(one.scrubbed_ns > at_ns and not one.rereading for one in partitions)
 
 

@@ -88,6 +88,12 @@ class Watcher(Worker):
         """Its own topics with a retention.bytes, as far as their settings are known."""
         return self._own.limited
 
+    def watch(self, topics: Iterable[str]) -> None:
+        """Ask about these topics of ours from the next round on."""
+        before, self._topics = self._topics, tuple(topics)
+        if before != self._topics:
+            self.ask_now()
+
     def ask_now(self) -> None:
         """Begin the next round at once (or, if one runs, as soon as it ends).
 

@@ -22,7 +22,7 @@ from canary.metrics.published import dumps
 from canary.runner.cluster import connection, memory
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.runner.cluster.identities import Identities
-from canary.runner.cluster.workloads import is_known
+from canary.runner.cluster.workloads import answered
 from canary.runner.publishing import snapshot
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.supervision import lease
@@ -339,10 +339,10 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
         ]
     )
     share = settings.clusters[0].share
-    assert is_known(measured(tracker.state), TOPIC, share)
+    assert answered(measured(tracker.state), TOPIC, share) == (0,)
     with Ledger(tmp_path / "c" / "r") as ledger:
         ledger.seal(snapshot.seal(tracker, []))
-    refused, append, seen = [OSError(errno.ENOSPC, "full")] * 2, Disk.append, list[bool]()
+    refused, append, seen = [OSError(errno.ENOSPC, "full")] * 2, Disk.append, list[tuple[int, ...]]()
 
     def full(disk: Disk, descriptor: int, data: bytes) -> None:
         if refused:
@@ -351,7 +351,7 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
 
     def probes(runner: ClusterRunner, *_: object) -> bool:
         assert runner.published is not None
-        seen.append(is_known(runner.published, TOPIC, share))
+        seen.append(answered(runner.published, TOPIC, share))
         return False
 
     monkeypatch.setattr(Disk, "append", full)
@@ -363,7 +363,7 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
         runner.start()
         until(lambda: seen or not runner.alive, 60, "probing begins")
         runner.stop(60)
-    assert seen == [False]
+    assert seen == [()]
 
 
 def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing_is_judged(

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from canary.facts import GenerationBegan
+from canary.facts import GenerationBegan, Skipped
 from canary.metrics.published import ConsumerView, PartitionView, Published, TopicView
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.readers import Reading
 from canary.runner.cluster.workloads import TopicProbes, start_positions
+from canary.threads import system
 from storage.store import Store, StoreError
 from tests.support import stores
 from tests.support.contexts import context
@@ -49,8 +50,15 @@ class Everybody:
         self.told.append(told)
 
 
-def view(topic_id: str, partitions: int) -> Published:
-    return Published(topics=(TopicView(TOPIC, topic_id, partitions=partitions),))
+def view(topic_id: str, partitions: int, *, answered: int = 0, read: int = 0) -> Published:
+    """The first ``answered`` partitions have told their end, and in the first ``read`` of those readers stand."""
+    readers = {"read_committed": ConsumerView("read_committed", position=7)}
+    listed = tuple(
+        PartitionView(TOPIC, number, end=9, fresh=number < answered, consumers=readers if number < read else {})
+        for number in range(partitions)
+    )
+    topic = TopicView(TOPIC, topic_id, partitions=partitions, known=True, fresh=True)
+    return Published(topics=(topic,), partitions=listed)
 
 
 @dataclass
@@ -77,6 +85,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         probes.identities["idempotent"] = identities
         probes.writers["idempotent"], probes.tails["read_committed"] = writer, tail  # type: ignore[assignment]
         identities.aim("first", (0, 1))
+        probes._placed = {0, 1}
         identities.begin()
         yield Bench(probes, identities, store, inbox, writer, tail)
 
@@ -92,10 +101,32 @@ def test_who_is_made_anew_before_everybody_is_told_of_a_new_incarnation_says_for
     tag = bench.identities.tag("second")
     assert bench.writer.told == [(3, tag, (0, 1, 2))]
     assert bench.tail.told == [({0: 0, 1: 0, 2: 0}, tag, "second")]
-    bench.probes.renew(view("second", 4))  # only more partitions: nobody begins anew
-    assert bench.writer.told[1:] == [(3, tag, (0, 1, 2, 3))]
-    assert bench.tail.told[1:] == [({3: 0}, tag, "second")]
     assert len(told(bench.inbox)) == 3
+
+
+def test_a_partition_is_read_once_it_has_answered_and_written_once_every_reader_stands_there(bench: Bench) -> None:
+    """It is new, say, or had no leader at the start; the client of a generation stays, and its numbers go on."""
+    tag = bench.identities.tag("first")
+    for shown in (view("first", 4, answered=2, read=2), view("first", 4, answered=3, read=2)):
+        bench.probes.look_after(shown)
+    assert bench.tail.told == [({2: 9}, tag, "first")]
+    assert bench.writer.told == []
+    bench.probes.look_after(view("first", 4, answered=3, read=3))
+    bench.probes.renew(view("first", 4, answered=3, read=3))
+    assert bench.tail.told == [({2: 9}, tag, "first")]
+    assert bench.writer.told == [(1, tag, (0, 1, 2))]
+    assert bench.identities.target.partitions == (0, 1, 2)
+
+
+def test_what_is_due_where_nothing_has_answered_yet_is_counted_as_skipped(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((100.0, 102.5))
+    monkeypatch.setattr(system, "monotonic", lambda: next(times))
+    for _ in range(2):
+        bench.probes.count_skipped(view("first", 3, answered=2, read=2))
+    (skipped,) = bench.inbox.of(Skipped)
+    assert (skipped.partition, skipped.mode, skipped.count, skipped.late) == (2, "idempotent", 25, 0)
 
 
 def test_who_has_no_generation_for_a_new_incarnation_while_the_store_is_away_goes_on_there_when_it_is_back(
@@ -107,7 +138,7 @@ def test_who_has_no_generation_for_a_new_incarnation_while_the_store_is_away_goe
     with monkeypatch.context() as outage:
         outage.setattr(bench.store.identities, "next_generation", away)
         bench.probes.renew(view("second", 3))
-        bench.probes.renew(view("second", 4))
+        bench.probes.renew(view("second", 4, answered=4, read=4))
         bench.identities.stock()
         bench.probes.look_after(view("second", 4))
     tag = bench.identities.tag("second")

@@ -81,8 +81,9 @@ class Runner:
 
     name = "t"
     alive = True
+    reader = ConsumerView("rc", seen=1)
     partition = PartitionView(
-        "t", 0, sent=1, acked=1, failed=1, indeterminate=1, scrubbed_ns=1, consumers={"rc": ConsumerView("rc", seen=1)}
+        "t", 0, fresh=True, sent=1, acked=1, failed=1, indeterminate=1, scrubbed_ns=1, consumers={"rc": reader}
     )
 
     def __init__(self) -> None:
@@ -107,6 +108,17 @@ def test_what_a_cluster_takes_to_start_is_no_part_of_the_round() -> None:
     later.start()
     assert rounds._probe([runner], 0.3, threading.Event()) == []  # type: ignore[list-item]
     assert runner.ended - runner.began >= 0.3
+
+
+def test_a_partition_that_does_not_answer_is_named_and_the_others_are_a_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounds, "_REREAD_S", 0.5)
+    runner = Runner()
+    runner.published = Published(partitions=(runner.partition, PartitionView("t", 1)))
+    runner.start()
+    said = rounds._probe([runner], 0.1, threading.Event())  # type: ignore[list-item]
+    assert said == ["t: partition 1 of t did not answer: nothing is known of it"]
 
 
 @pytest.mark.quick

@@ -32,12 +32,17 @@ from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.other_topics import OtherTopics
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
+from canary.workloads.catalogue import WORKLOADS
 from storage.store import StoreError
 
 log = structlog.get_logger(__name__)
 
 STOP_S = 3.0
 _SPARE_S = 5.0
+_OPEN_S = 1.0
+"""A topic that could not be opened is asked for again after so long."""
+_WHOLE_S = 5.0
+"""For so long a start waits for all topics and partitions; then it begins with those that answer."""
 _GONE_NS = 10 * 10**9
 """A topic that was deleted is created again after so long."""
 
@@ -78,7 +83,7 @@ class ClusterClients:
         self._sizes = self._new_sizes()
         self._rereads = RereadWorker(
             lambda: consumer_config(context.cluster, "read_committed"),
-            lambda topic: self._target(topic).tag,
+            lambda topic: self.probes[topic].tag(published()),
             context.inbox,
             context.clock,
         )
@@ -99,29 +104,73 @@ class ClusterClients:
             inbox=context.inbox,
             clock=context.clock,
         )
-        self._spares_due = 0.0
+        self._spares_due = self._open_due = self._whole_until = 0.0
+        self._home = ("", "")
+        """The store's installation and the cluster's own id."""
+        self._predecessors: Predecessors = {}
+        self._unopened: dict[str, list[str]] = {}
+        """By topic that was not found or made yet: its modes."""
+        for mode in context.cluster.modes.enabled():
+            self._unopened.setdefault(context.cluster.topic_of(mode), []).append(mode)
+        self._topics = tuple(self._unopened)
 
     def open(self, cluster_id: str, predecessors: Predecessors) -> bool:
-        """Find or create each mode's topic, and start what reads and watches; False when stopped before."""
-        cluster, home = self._context.cluster, (self._remembered.installation, cluster_id)
-        for mode in cluster.modes.enabled():
-            topic = cluster.topic_of(mode)
-            if topic not in self.probes:
-                found = self._connection.ask(partial(self._ensure, topic), "topic")
-                if found is None:
-                    return False
-                if not found:
-                    continue  # this mode cannot run, and the others do
-            known = predecessors.get((topic, mode))
-            identities = self._connection.ask(partial(Identities, self._context, home, topic, mode, known), "identity")
-            if identities is None:
-                return False
-            if topic not in self.probes:
-                self.probes[topic] = self._topic_probes(topic)
-            self.probes[topic].identities[mode] = identities
+        """Find or create the modes' topics, and start what watches them; False when stopped before.
+
+        A topic that cannot be had now is asked for again, and begins later than the others.
+        """
+        self._home, self._predecessors = (self._remembered.installation, cluster_id), predecessors
+        self._open_topics()
+        self._whole_until = system.monotonic() + _WHOLE_S
         self._watcher = self._new_watcher()
         self._supervisor.begin(*self._observers())
-        return True
+        return not self._context.stopping.is_set()
+
+    def _open_topics(self) -> None:
+        for topic, modes in list(self._unopened.items()):
+            found = self._connection.attempt(partial(self._ensure, topic), f"topic {topic}")
+            if found is None:
+                continue
+            if found:  # else its modes cannot run, and the others do
+                probes = self._topic_probes(topic)
+                for mode in modes:
+                    known = self._predecessors.get((topic, mode))
+                    make = partial(Identities, self._context, self._home, topic, mode, known)
+                    identities = self._connection.ask(make, "identity")
+                    if identities is None:
+                        return  # stopped
+                    probes.identities[mode] = identities
+                self.probes[topic] = probes
+            del self._unopened[topic]
+        self._open_due = system.monotonic() + _OPEN_S
+
+    @property
+    def probing(self) -> bool:
+        """Whether all that is to be probed is, or else what has answered within _WHOLE_S of the start."""
+        begun = [probes.begun for probes in self.probes.values()]
+        return any(begun) and (self._is_late or (all(begun) and not self._unopened))
+
+    @property
+    def _is_late(self) -> bool:
+        return system.monotonic() >= self._whole_until
+
+    def may_begin(self, view: Published) -> bool:
+        """Say whether a topic that has not begun can, as ``view`` shows it."""
+        return bool(self._due(view))
+
+    def _due(self, view: Published) -> list[TopicProbes]:
+        """Return the topics that can begin; what a mode takes its records from begins before it."""
+        if view.stopped is not None:
+            return []
+        waiting = [one for one in self.probes.values() if not one.begun]
+        late = self._is_late
+        return [one for one in waiting if self._has_sources(one) and one.may_begin(view, whole=not late)]
+
+    def _has_sources(self, probes: TopicProbes) -> bool:
+        """Say whether the topics from which the modes of a topic take their records are read already."""
+        sources = [WORKLOADS[mode].source for mode in probes.identities]
+        topics = {self._context.cluster.topic_of(source) for source in sources if source is not None}
+        return all(topic in self.probes and self.probes[topic].begun for topic in topics - {probes.topic})
 
     def close(self) -> Predecessors:
         """Close every client; return the producers that the next ones succeed."""
@@ -130,12 +179,13 @@ class ClusterClients:
         stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
         self.besides.leave()
         identities = [each for probes in self.probes.values() for each in probes.identities.values()]
-        return {(each.topic, each.mode): (each.first, each.generation) for each in identities}
+        mine = {(each.topic, each.mode): (each.first, each.generation) for each in identities}
+        return self._predecessors | mine
 
     def silence(self) -> bool:
         """Stop every writer for good, and read on. Returns whether there were writers."""
         self._sending = False
-        writers = [writer for probes in self.probes.values() for writer in probes.silence()]
+        writers = [writer for probes in list(self.probes.values()) for writer in probes.silence()]
         stop_together(writers, STOP_S)
         return bool(writers)
 
@@ -160,9 +210,13 @@ class ClusterClients:
             self._context.inbox.put([ProducerLooked(self._context.clock.now_ns(), producer_id, generation)])
 
     def look_after(self) -> None:
-        """Start failed readers and writers again; now and then create deleted topics and take spare generations."""
+        """Begin what can begin, and start failed readers and writers again.
+
+        Now and then create deleted topics and take spare generations.
+        """
         if self._connection.credentials.changed():
             self._renew_clients()
+        self._begin_due()
         for probes in self.probes.values():
             if not self._context.stopping.is_set():
                 probes.look_after(self._published())
@@ -173,6 +227,17 @@ class ClusterClients:
                     identities.stock()
             self._create_deleted_topics()
 
+    def _begin_due(self) -> None:
+        """Begin with topics that can be had and have answered by now; count what is not sent where nothing answers."""
+        if self._unopened and system.monotonic() >= self._open_due:
+            self._open_topics()
+            if self._watcher is not None:
+                self._watcher.watch(self.probes)
+        for probes in self._due(self._published()):
+            probes.begin(self._published(), self._context.stopping)
+        for probes in self.probes.values() if self._is_late else ():
+            probes.count_skipped(self._published())
+
     def _create_deleted_topics(self) -> None:
         for topic in self._published().topics:
             if topic.gone_since_ns and self._context.clock.now_ns() - topic.gone_since_ns > _GONE_NS:
@@ -180,7 +245,8 @@ class ClusterClients:
                     self._ensure(topic.topic)
                 except (TopicError, NoAnswerError) as error:
                     log.warning("topic_not_made_again", topic=topic.topic, error=str(error))
-        self._connection.rest()
+        if not self._unopened:  # a topic is only made in the cluster that the client has met
+            self._connection.rest()
 
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
@@ -210,7 +276,7 @@ class ClusterClients:
             first_sample=next(self._first_samples),
             others=OtherTopics(
                 Selection((*watch.topics, *watch.epochs), watch.offsets),
-                self._remembered.tracker.state.topology.topics.keys() - self.probes.keys(),
+                self._remembered.tracker.state.topology.topics.keys() - set(self._topics),
             ),
         )
 

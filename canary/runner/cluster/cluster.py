@@ -16,7 +16,6 @@ from canary.runner.cluster import memory, shares
 from canary.runner.cluster.clients import ClusterClients
 from canary.runner.cluster.connection import Connection
 from canary.runner.cluster.memory import Memory, Predecessors
-from canary.runner.cluster.workloads import is_known
 from canary.runner.context import ClusterContext
 from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.inbox import FactQueue
@@ -237,16 +236,12 @@ class ClusterRunner(Worker):
         """Probe until the runner is stopped (False) or another cluster answers (True)."""
         if not clients.open(cluster_id, predecessors):
             return False
-        for topic, probes in clients.probes.items():
-            if not self._wait_known(judge, topic):
-                return judge.published.stopped is not None
-            probes.begin(judge.published, self.stopping)
-        self._connection.rest()
-        self.probing.set()
-        log.info("probing", cluster=self._context.cluster.name, topics=sorted(clients.probes))
         while not self.stopping.is_set():
+            begins = not self.probing.is_set()
+            if begins:
+                judge.wait_for(clients.may_begin, _LOOP_S)
             try:
-                findings = self._findings.get(timeout=_LOOP_S)
+                findings = self._findings.get(timeout=0.0 if begins else _LOOP_S)
             except queue.Empty:
                 pass
             else:
@@ -254,14 +249,9 @@ class ClusterRunner(Worker):
                     return True
                 clients.act_on(findings)
             clients.look_after()
-        return False
-
-    def _wait_known(self, judge: Judge, topic: str) -> bool:
-        """Wait until the topic's id and every partition's end are known (and durable); False if nothing is judged."""
-        share = self._context.cluster.share_of(topic)
-        while not self.stopping.is_set() and not judge.published.stopped:
-            if judge.wait_for(lambda published: is_known(published, topic, share), 1.0):
-                return not self.stopping.is_set()
+            if begins and clients.probing:
+                self.probing.set()
+                log.info("probing", cluster=self._context.cluster.name, topics=sorted(clients.probes))
         return False
 
     def _end(self, judge: Judge, shipper: Shipper, flusher: Flusher, lease: LeaseRenewer) -> None:

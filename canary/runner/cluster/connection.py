@@ -48,6 +48,8 @@ class Connection:
         self._admin: Any = None
         self.wrong_cluster: str | None = None
         self._context = context
+        self._waits: dict[str, str] = {}
+        """By question that has no answer yet: why not."""
         sources = {origin.cluster for origin in context.cluster.replicated_from}
         read = [context.cluster, *(one for one in context.settings.clusters if one.name in sources)]
         self.credentials = CredentialFiles([path for cluster in read for path in files_of(cluster.kafka)])
@@ -72,23 +74,33 @@ class Connection:
 
     def ask(self, question: Callable[[], T], what: str) -> T | None:
         """Return the answer to ``question``; None when the runner is stopped before there is one."""
-        context, reason = self._context, ""
-        while not context.stopping.is_set():
-            try:
-                return question()
-            except (TopicError, StoreError, NoAnswerError) as error:
-                if str(error) != reason:
-                    reason = str(error)
-                    log.warning("waiting", cluster=context.cluster.name, what=what, reason=reason)
-                if not isinstance(error, StoreError):
-                    code = f"{error.code}: " if error.code else ""
-                    context.inbox.put([WatchFailed(context.clock.now_ns(), 0, f"{what}: {code}{reason}")])
-                context.stopping.wait(_PATIENCE_S)
-                if self._admin is not None:
-                    self._admin.poll(0)  # for what the client reports on its own: refused credentials, say
-                    if self.credentials.changed():
-                        self.renew()
+        stopping = self._context.stopping
+        while not stopping.is_set():
+            if (found := self.attempt(question, what)) is not None:
+                return found
+            stopping.wait(_PATIENCE_S)
+            if self._admin is not None:
+                self._admin.poll(0)  # for what the client reports on its own: refused credentials, say
+                if self.credentials.changed():
+                    self.renew()
         return None
+
+    def attempt(self, question: Callable[[], T], what: str) -> T | None:
+        """Return the answer to ``question``; None where there is none now, which becomes a fact."""
+        context = self._context
+        try:
+            found = question()
+        except (TopicError, StoreError, NoAnswerError) as error:
+            reason = str(error)
+            if self._waits.get(what) != reason:
+                self._waits[what] = reason
+                log.warning("waiting", cluster=context.cluster.name, what=what, reason=reason)
+            if not isinstance(error, StoreError):
+                code = f"{error.code}: " if error.code else ""
+                context.inbox.put([WatchFailed(context.clock.now_ns(), 0, f"{what}: {code}{reason}")])
+            return None
+        self._waits.pop(what, None)
+        return found
 
     def known_cluster(self, flusher: Flusher) -> str | None:
         """Wait until the known cluster answers, and return its id; None when the runner is stopped before.

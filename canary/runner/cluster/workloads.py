@@ -1,9 +1,14 @@
-"""The readers and writers of one topic, as a whole: they begin together, and go on together when the topic changes."""
+"""The readers and writers of one topic: they begin together, and go on together when the topic changes.
 
-from collections.abc import Callable, Sequence
+A partition is read and written once it has answered this process. One that has no leader at the start, for example,
+joins the others when it has one: first every reader is positioned there, then the writers send.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
+from canary.facts import Skipped
 from canary.metrics.published import Published, TopicView
 from canary.probing.base import Renewal, Writer
 from canary.probing.readers.consumer import Target
@@ -15,6 +20,7 @@ from canary.settings import UserError
 from canary.settings.clusters import Share
 from canary.threads import system
 from canary.threads.worker import Worker, stop_together
+from canary.workloads.catalogue import WORKLOADS
 from storage.store import StoreError
 
 log = structlog.get_logger(__name__)
@@ -54,6 +60,9 @@ class TopicProbes:
         self._clock = context.clock
         self._sending = sending
         self._may_start = may_start
+        self._placed: set[int] = set()
+        """The partitions that the readers were sent to; those of ``target`` are written, too."""
+        self._looked_at = 0.0
         self._behind: set[str] = set()
         """Modes that have no generation yet for the topic's present incarnation: the store was away."""
 
@@ -62,11 +71,29 @@ class TopicProbes:
         """The topic's present incarnation, once the watcher has seen it: readers and writers go by it."""
         return next(iter(self.identities.values())).target
 
+    @property
+    def begun(self) -> bool:
+        """Whether it is read."""
+        return bool(self.tails)
+
+    def tag(self, view: Published) -> bytes:
+        """Return the tag of our records in the incarnation that ``view`` shows."""
+        return next(iter(self.identities.values())).tag(view.topic(self.topic).marked_id)
+
+    def may_begin(self, view: Published, *, whole: bool) -> bool:
+        """Say whether a partition of ours has answered; with ``whole`` each of them must have."""
+        number = len(self._answered(view))
+        return number > 0 and (not whole or number == len(self._mine(view.topic(self.topic))))
+
+    def _answered(self, view: Published) -> tuple[int, ...]:
+        return answered(view, self.topic, self._cluster.share_of(self.topic))
+
     def begin(self, view: Published, stopping: system.Event) -> None:
-        """Start readers, then writers, of the topic as ``view`` shows it."""
-        seen = view.topic(self.topic)
+        """Start readers, then writers, in the partitions that have answered."""
+        seen, partitions = view.topic(self.topic), self._answered(view)
+        self._placed = set(partitions)
         for identities in self.identities.values():
-            identities.aim(seen.marked_id, self._mine(seen))
+            identities.aim(seen.marked_id, partitions)
         for reading in self._readings.values():
             self._read(reading, view)
         for name in self._readings:
@@ -93,12 +120,16 @@ class TopicProbes:
             reading.name,
             reading.isolation,
             self.topic,
-            Start(start_positions(view, self.topic, reading.isolation), self.target.tag, self.target.topic_id),
+            Start(self._positions(view, reading, self._placed), self.target.tag, self.target.topic_id),
             self._inbox,
             self._clock,
         )
         tail.start()
         self.tails[reading.name] = tail
+
+    def _positions(self, view: Published, reading: Reading, partitions: Collection[int]) -> dict[int, int]:
+        known = start_positions(view, self.topic, reading.isolation)
+        return {partition: offset for partition, offset in known.items() if partition in partitions}
 
     def _write(self, mode: str, identities: Identities) -> None:
         writer = self._make(identities, identities.begin())
@@ -112,25 +143,56 @@ class TopicProbes:
         return list(writers.values())
 
     def renew(self, view: Published) -> None:
-        """Go on with another incarnation of the topic, or with its new partitions."""
+        """Go on with another incarnation of the topic, from its start, or with its new partitions."""
         seen = view.topic(self.topic)
-        logged = False
+        if not self.begun:
+            return
+        if seen.marked_id == self.target.topic_id:
+            self._join(view)
+            return
+        mine = self._mine(seen)
+        self._placed = set(mine)
+        for identities in self.identities.values():
+            identities.aim(seen.marked_id, mine)
+        target = self.target
+        log.info("topic_renewed", topic=self.topic, topic_id=target.topic_id, partitions=len(mine))
+        for tail in self.tails.values():
+            tail.retarget(dict.fromkeys(mine, 0), target.tag, target.topic_id)
+        for mode in self.identities:
+            self._go_on(mode)
+
+    def _join(self, view: Published) -> None:
+        """Read the partitions that have answered since the last look, and write those where all readers stand."""
+        seen, target = view.topic(self.topic), self.target
+        if seen.marked_id != target.topic_id or len(self._mine(seen)) == len(target.partitions):
+            return
+        if new := set(self._answered(view)) - self._placed:
+            log.info("partitions_joined", topic=self.topic, partitions=sorted(new))
+            self._placed |= new
+            for name, tail in self.tails.items():
+                tail.retarget(self._positions(view, self._readings[name], new), target.tag, target.topic_id)
+        read = {one.partition for one in view.of_topic(self.topic) if self.tails.keys() <= one.consumers.keys()}
+        written = tuple(sorted(self._placed & read | set(target.partitions)))
+        if written == target.partitions:
+            return
         for mode, identities in self.identities.items():
-            before = identities.target
-            target = identities.aim(seen.marked_id, self._mine(seen))
-            if target == before:
-                continue
-            fresh = target.topic_id != before.topic_id
-            if not logged:
-                logged = True
-                log.info("topic_renewed", topic=self.topic, topic_id=target.topic_id, partitions=len(target.partitions))
-                new = [p for p in target.partitions if fresh or p not in before.partitions]
-                for tail in self.tails.values():
-                    tail.retarget(dict.fromkeys(new, 0), target.tag, target.topic_id)
-            if fresh:
-                self._go_on(mode)
-            elif mode in self.writers and mode not in self._behind:
-                self.writers[mode].retarget(identities.generation, target.tag, target.partitions)
+            identities.aim(target.topic_id, written)
+            if mode in self.writers and mode not in self._behind:
+                self.writers[mode].retarget(identities.generation, target.tag, written)
+
+    def count_skipped(self, view: Published) -> None:
+        """Count the probes that were due since the last call in partitions that have not answered yet."""
+        before, now = self._looked_at, system.monotonic()
+        self._looked_at = now
+        seen = view.topic(self.topic)
+        if not self._sending or not before or not seen.fresh:
+            return
+        waiting = [partition for partition in self._mine(seen) if partition not in self._placed]
+        for mode in self.identities if waiting else ():
+            workload, rate = WORKLOADS[mode], self._cluster.modes.declared()[mode].rate
+            due = int(now * rate) - int(before * rate) if workload.every_partition else 0
+            if workload.topic != "none":
+                self._inbox.put([Skipped(self._clock.now_ns(), self.topic, p, mode, due) for p in waiting])
 
     def _go_on(self, mode: str) -> None:
         """Let a mode go on in another incarnation; while the store has no generation for it that is left to later."""
@@ -151,7 +213,7 @@ class TopicProbes:
         read and write out of order.
         """
         stop_together([*self.tails.values(), *self.writers.values()], _STOP_S)
-        for reading in self._readings.values():
+        for reading in self._readings.values() if self.begun else ():
             if not self.tails[reading.name].alive:
                 self._read(reading, view)
         for mode, writer in list(self.writers.items()):
@@ -168,7 +230,9 @@ class TopicProbes:
             self._write(mode, self.identities[mode])
 
     def look_after(self, view: Published) -> None:
-        """Start again what failed, and let go on what had to wait for the store."""
+        """Take in partitions that answer now; start again what failed, and let go on what had to wait for the store."""
+        if self.begun:
+            self._join(view)
         for mode in [mode for mode in self._behind if self.identities[mode].spare is not None]:
             self._go_on(mode)
         for mode, writer in list(self.writers.items()):
@@ -181,13 +245,13 @@ class TopicProbes:
                 self._read(self._readings[name], view)
 
 
-def is_known(view: Published, topic: str, share: Share) -> bool:
-    """Say whether the topic's id and the end of every partition of ours are known, by this process's own asking."""
+def answered(view: Published, topic: str, share: Share) -> tuple[int, ...]:
+    """Return the partitions of ours that have told this process their end; none before it knows the topic's id."""
     seen = view.topic(topic)
-    if not seen.known or not seen.partitions or not seen.fresh:
-        return False
-    listed = [one for one in view.of_topic(topic) if one.end is not None and one.fresh]
-    return len(listed) >= len(share.mine(seen.partitions))
+    if not seen.known or not seen.fresh:
+        return ()
+    listed = {one.partition for one in view.of_topic(topic) if one.end is not None and one.fresh}
+    return tuple(partition for partition in share.mine(seen.partitions) if partition in listed)
 
 
 def start_positions(view: Published, topic: str, consumer: str) -> dict[int, int]:

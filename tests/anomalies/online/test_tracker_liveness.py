@@ -9,6 +9,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.gauges import stalled
+from canary.metrics.measuring import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 S = 10**9
@@ -162,6 +163,38 @@ def test_a_producer_without_acknowledgements_says_so_until_one_comes() -> None:
     bench.write()
     bench.poll()
     bench.rounds(1)
+    assert bench.says() == []
+
+
+@pytest.mark.parametrize(("leader", "said"), [(1, ["unwritable"]), (-1, [])])
+def test_a_partition_that_has_not_answered_since_the_start_waits_for_an_acknowledgement(
+    leader: int, said: list[str]
+) -> None:
+    """Nothing is sent where no reader stands; that a partition has no leader is reported by itself."""
+    bench = Watched()
+    bench.write()
+    bench.poll()
+    for seconds in (40, 70):
+        bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test", remembered_ns=bench.now_ns))
+        bench.fold(f.PartitionSeen(bench.now_ns, bench.sample, TOPIC, 0, leader, "1", "1"))
+        for _ in range(seconds):
+            silence(bench, 1)
+            bench.fold(f.Skipped(bench.now_ns, TOPIC, 0, "idempotent", 10))
+    shown = measured(bench.tracker.state).columns
+    ((waited_s,),) = (one.values for one in shown if one.name == "canary_unacknowledged_seconds")
+    assert waited_s is not None
+    assert 105 < waited_s < 112
+    assert [v.kind for v in bench.violations.values()] == said
+    assert all("has not answered since the start" in v.summary for v in bench.violations.values())
+    bench.rounds(1)
+    assert bench.tracker.state.topics[TOPIC].logs[0].tried_ns == 0, "until something is sent nothing waits"
+    assert [v.kind for v in bench.violations.values()] == said, "and nothing was acknowledged"
+    bench.generation, bench.sequence = 2, 0
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "idempotent", PRODUCER, 2, bench.marked_id))
+    bench.rounds(1)
+    bench.write()
+    bench.poll()
+    bench.rounds(3)
     assert bench.says() == []
 
 

@@ -78,6 +78,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
         epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)
+    _first_answered(topic, log)
     memory.answered(log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
@@ -100,6 +101,13 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         if known is not None:
             _judge_end(scope, topic, log, look)
+
+
+def _first_answered(topic: Topic, log: Log) -> None:
+    """A partition answers: what was due before its first answer since the start, and was never sent, waits no more."""
+    is_sent = log.given_up_ns or any(stream.open for stream in topic.streams if stream.partition == log.partition)
+    if not log.listed_ordinal and not is_sent:
+        log.tried_ns = 0
 
 
 def _replicated(log: Log, fact: f.Listed) -> None:

@@ -54,10 +54,13 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
 
 
 def skipped(scope: Scope, fact: f.Skipped) -> None:
-    """Probes were due and not sent."""
+    """Probes were due and not sent; to a partition that this process does not know yet none could be."""
     meters = scope.meters(fact.topic, fact.partition)
     count(meters.skipped, fact.mode, fact.count)
     count(meters.late, fact.mode, fact.late)
+    _, log = scope.place(fact.topic, fact.partition)
+    if not log.listed_ordinal and fact.mode not in FENCED:
+        log.tried_ns, log.given_up_ns = log.tried_ns or fact.at_ns, 0
 
 
 def acked(scope: Scope, run: Sequence[f.Acked]) -> None:

@@ -224,9 +224,8 @@ def _count_stall(scope: Scope, topic: Topic, log: Log, one: Standstill) -> None:
 
 
 def _report(scope: Scope, stall: Stall, kind: str, where: Where, words: str, why: str) -> None:
-    age_s = (scope.state.now_ns - stall.since_ns) / 1e9
-    evidence = {"since_ns": stall.since_ns, "waits_for": why}
-    stall.said = scope.report(kind, where, f"{words}for {age_s:.0f} s: {why}", evidence=evidence)
+    summary = f"{words}for {(scope.state.now_ns - stall.since_ns) / 1e9:.0f} s: {why}"
+    stall.said = scope.report(kind, where, summary, evidence={"since_ns": stall.since_ns, "waits_for": why})
 
 
 def runner_started(scope: Scope) -> None:

@@ -55,7 +55,8 @@ def _unacknowledged(topic: Topic, log: Log) -> str:
         if first is not None:
             waiting = f"{stream.open.total} probes of the mode {stream.mode} wait for an acknowledgement"
             return f"{waiting}, from sequence {first} on: {led}"
-    return f"no probe was acknowledged, and the last one was given up: {led}"
+    why = "the last one was given up" if log.listed_ordinal else "the partition has not answered since the start"
+    return f"no probe was acknowledged, and {why}: {led}"
 
 
 def suspicions(topic: Topic, log: Log) -> Iterator[Standstill]:
