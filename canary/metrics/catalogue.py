@@ -204,11 +204,7 @@ METRICS: dict[str, Metric] = {
             "When the runner last made facts durable and judged them; 0 for a configured cluster without one so far.",
             _RUNNER,
         ),
-        _stored(
-            "canary_clock_difference_seconds",
-            "By how much the clock of a live runner is ahead of the API's, to a second or two; less than 0: behind.",
-            _RUNNER,
-        ),
+        _stored("canary_clock_difference_seconds", "How far ahead of the API's a live runner's clock is.", _RUNNER),
         _gauge(
             "canary_part_failing",
             "1 while a part of a runner cannot work: the ledger, the probe log, the queue, or a thread.",
