@@ -363,6 +363,8 @@ GAUGES = {
     "CanaryDigestUnknown": ("canary_digest_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
     "CanaryReceiptsUnknown": ("canary_receipts_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
     "CanaryBrokersWithoutProbe": ("canary_brokers_without_probe", 'cluster="prod"', "0x20 1x160 0x100"),
+    "CanaryModeSilent": ("canary_mode_silent", 'cluster="prod", topic="t", mode="relay"', "0x20 3x40 0x100"),
+    "CanarySuspicionsStay": ("canary_suspects", 'cluster="prod", kind="lost-write"', "0x20 2x80 0x100"),
     "CanaryAuditCritical": ("canary_audit_findings", 'cluster="prod", severity="critical"', "0x20 1x80 0x100"),
     "CanaryGroupsUnknown": ("canary_groups_unknown", 'cluster="prod"', "0x20 2x80 0x100"),
     "CanaryEpochsUnknown": ("canary_epochs_unknown", 'cluster="prod"', "0x20 3x80 0x100"),
