@@ -91,7 +91,9 @@ def _unread(cluster: ClusterView, number: int) -> str:
     last_ns = max((one.unverified_ns for one in cluster.proofs), default=0)
     last = f", the last at {moment(last_ns)}" if last_ns else ""
     writes, they = ("1 acknowledged write", "it") if number == 1 else (f"{number:,} acknowledged writes", "they")
-    return f"{writes}, because {they} expired, or went with the topic, before a consumer read them{last}"
+    return (
+        f"{writes}, because {they} expired, or went with the topic, before the read_committed consumer read them{last}"
+    )
 
 
 def gone(cluster: ClusterView) -> Iterator[str]:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from canary import facts as f
 from canary.anomalies.online import generations
-from canary.anomalies.online.log import ISOLATIONS, Log
+from canary.anomalies.online.log import READ_COMMITTED, Log
 from canary.anomalies.online.meters import count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
@@ -159,12 +159,8 @@ def _sent_by(log: Log, start: int) -> int:
 
 
 def unread(stream: Stream) -> IntervalSet:
-    """Return the promises that neither of the two tail consumers which read everything was given."""
-    waiting = [stream.unseen[name] for name in ISOLATIONS if name in stream.unseen]
-    both = IntervalSet.of(waiting[0] if waiting else ())
-    for other in waiting[1:]:
-        both = IntervalSet.of(part for a, b in both for part in other.within(a, b))
-    return both
+    """Return the promises that the read_committed consumer, which is in every topic, was not given."""
+    return IntervalSet.of(stream.unseen.get(READ_COMMITTED, ()))
 
 
 def expired_unread(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
