@@ -39,8 +39,8 @@ _UNBOUNDED: Final = (
 _ITS_OWN_CLOCK: Final = Edit(
     "canary/runner/publishing/flusher.py",
     "Flusher._write_view",
-    "at_ns = shown.judged_ns + set_ns",
-    "at_ns = now_ns + set_ns",
+    "at_ns = shown.judged_ns + ahead_ns",
+    "at_ns = now_ns + ahead_ns",
 )
 """The flusher saves what was published last under its own time: the heartbeat is fresh though no fact is judged."""
 
@@ -200,21 +200,6 @@ TAKEN_OUT: Final = (
                 "_promise_all",
                 "promise_unplaced(scope, topic, log, stream, sequence, sequence + 1)",
                 "continue",
-            ),
-        ),
-    ),
-    Mend(
-        "listed-end-decides",
-        "45-B2",
-        "What stands above a listed end is lost, without a fetch.",
-        (
-            Edit(
-                _RULES + "losses/log_end.py",
-                "_cut",
-                "miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)",
-                "found = Probes(topic, log, topic.streams[tag], run.value, run.length, run.key)\n"
-                "miss(scope, found, CUT)\n"
-                "absent(scope, topic, log, log.missing.pop(), by_end=True)",
             ),
         ),
     ),
