@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from api.judgement.exposure import BEFORE_NS
+from api.judgement.verified import named_brokers
 from api.knowledge.outages import Outage, outages
 from api.shapes import moment
 from storage.store.values import StoredViolation, TopologySpan
@@ -104,7 +105,7 @@ def _changes(partition: Sequence[TopologySpan]) -> Iterable[Cause]:
         if span.isr and len(span.isr) < len(before.isr):
             away = sorted(set(before.isr) - set(span.isr))
             left = f"to {_set(span.isr)} of {len(span.replicas)} replicas"
-            words = f"The ISR shrank {left} at {_clock(span)}: {_brokers(away)} fell out."
+            words = f"The ISR shrank {left} at {_clock(span)}: {named_brokers(away)} fell out."
             yield Cause("ISR shrank", words, span.at_ns)
 
 
@@ -136,7 +137,9 @@ def _silent(outage: Outage) -> str:
     if outage.silence is None:
         return ""
     until = f" to {moment(outage.silence.until_ns):%H:%M:%S}" if outage.silence.until_ns is not None else " on"
-    all_of = f"{_brokers(sorted(outage.brokers))} {'were' if len(outage.brokers) > 1 else 'was'} gone or out of reach"
+    all_of = (
+        f"{named_brokers(sorted(outage.brokers))} {'were' if len(outage.brokers) > 1 else 'was'} gone or out of reach"
+    )
     return f"No broker answered from {_clock(outage.silence)}{until}: {all_of}."
 
 
@@ -146,7 +149,7 @@ def _together(outage: Outage, gone: Sequence[int], leader: int | None) -> str:
     first, last = outage.absences[0], outage.absences[-1]
     at = _clock(first) if _clock(first) == _clock(last) else f"{_clock(first)} to {_clock(last)}"
     led = f" (broker {leader} led)" if leader in gone and len(gone) > 1 else ""
-    who = _brokers(gone)
+    who = named_brokers(gone)
     back = _back(outage.absences, "; all were back at" if len(gone) > 1 else "; back at")
     return f"{who[0].upper()}{who[1:]} {'were' if len(gone) > 1 else 'was'} gone at {at}{led}{back}."
 
@@ -156,7 +159,7 @@ def _back(absences: Sequence[TopologySpan], words: str) -> str:
     last = {span.number: span.until_ns for span in absences}
     away = sorted(number for number, until_ns in last.items() if until_ns is None)
     if away and len(away) < len(last):
-        return f"; {_brokers(away)} {'are' if len(away) > 1 else 'is'} not back"
+        return f"; {named_brokers(away)} {'are' if len(away) > 1 else 'is'} not back"
     ends = [until_ns for until_ns in last.values() if until_ns is not None]
     return "" if away else f"{words} {moment(max(ends)):%H:%M:%S}"
 
@@ -174,8 +177,3 @@ def _clock(span: TopologySpan) -> str:
 
 def _set(numbers: Iterable[int]) -> str:
     return "{" + ", ".join(map(str, numbers)) + "}"
-
-
-def _brokers(numbers: Sequence[int]) -> str:
-    *most, last = map(str, numbers)
-    return f"brokers {', '.join(most)} and {last}" if most else f"broker {last}"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from api.judgement import verified
-from api.judgement.verified import moment, plain_duration
+from api.judgement.verified import date_and_time, plain_duration
 from api.knowledge.views import ClusterView
 from api.state import Knowledge
 from canary.anomalies.catalogue import CATALOGUE
@@ -237,7 +237,7 @@ def _blinded(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator[s
     for row in rows:
         if row.kind in BLINDNESS and row.state != "resolved":
             if row.kind == FORGOTTEN:
-                until = moment(row.last_ns)
+                until = date_and_time(row.last_ns)
                 yield f"The canary of {cluster.name} has forgotten a part of what was acknowledged before {until}."
             else:
                 title = CATALOGUE[row.kind].title
@@ -249,7 +249,7 @@ def _suspected(cluster: ClusterView, rows: Sequence[ViolationGroup]) -> Iterator
     if found:
         number = sum(row.records for row in found)
         places = "1 partition" if number == 1 else f"{number:,} partitions"
-        since = moment(min(row.first_ns for row in found))
+        since = date_and_time(min(row.first_ns for row in found))
         yield f"It is unknown whether {places} of {cluster.name} lost writes: that has been suspected since {since}."
 
 

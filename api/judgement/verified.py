@@ -4,15 +4,16 @@ The runners know it (canary.metrics.proofs). All durations are by the clock of t
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from api.knowledge.views import ClusterView
-from canary.metrics.proofs import Shortfall, merged
+from api.shapes import clock
+from canary.metrics.proofs import Shortfall
 from canary.metrics.published import Unanswered
 
 UNVERIFIED_NS: Final = 3600 * 10**9
 """What expired unread makes the present unknown for so long; after that it is named beside what was kept."""
+_ENDS: Final = "list_offsets"
 _OF_ALL: Final = frozenset({"describe_cluster", "list_topics"})
 """Questions that every broker answers."""
 _SUBJECTS: Final = {
@@ -37,13 +38,13 @@ def plain_duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def moment(at_ns: int) -> str:
+def date_and_time(at_ns: int) -> str:
     """Return a time for people."""
-    return datetime.fromtimestamp(at_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{clock(at_ns, None)} UTC"
 
 
 def _since(cluster: ClusterView, at_ns: int) -> str:
-    return f"since {moment(at_ns)} ({plain_duration(max(cluster.now_ns - at_ns, 0) / 1e9)})"
+    return f"since {date_and_time(at_ns)} ({plain_duration(max(cluster.now_ns - at_ns, 0) / 1e9)})"
 
 
 def _places(topic: str, where: Shortfall) -> str:
@@ -89,7 +90,7 @@ def beside(cluster: ClusterView) -> str:
 
 def _unread(cluster: ClusterView, number: int) -> str:
     last_ns = max((one.unverified_ns for one in cluster.proofs), default=0)
-    last = f", the last at {moment(last_ns)}" if last_ns else ""
+    last = f", the last at {date_and_time(last_ns)}" if last_ns else ""
     writes, they = ("1 acknowledged write", "it") if number == 1 else (f"{number:,} acknowledged writes", "they")
     return (
         f"{writes}, because {they} expired, or went with the topic, before the read_committed consumer read them{last}"
@@ -111,10 +112,9 @@ def unanswered(cluster: ClusterView) -> Iterator[str]:
         return
     since = _since(cluster, min(one.since_ns for one in asked))
     brokers = [] if any(one.question in _OF_ALL for one in asked) else sorted(set(_owing(cluster, asked)))
-    number = f"broker {brokers[0]}" if len(brokers) == 1 else f"brokers {listed(map(str, brokers))}"
-    who = f"{number} of {cluster.name} {'has' if len(brokers) == 1 else 'have'}" if brokers else f"{cluster.name} has"
-    who = who if not brokers else f"B{who[1:]}"
-    yield f"{who} not answered {since}: unknown are {listed(_subjects(asked))}."
+    who = f"{named_brokers(brokers).capitalize()} of {cluster.name}" if brokers else cluster.name
+    have = "have" if len(brokers) > 1 else "has"
+    yield f"{who} {have} not answered {since}: unknown are {listed(_subjects(asked))}."
 
 
 def listed(words: Iterable[str]) -> str:
@@ -123,26 +123,24 @@ def listed(words: Iterable[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+def named_brokers(numbers: Sequence[int]) -> str:
+    """Return "broker 1", or "brokers 1, 2 and 3"."""
+    return f"broker{'s' if len(numbers) > 1 else ''} {listed(map(str, numbers))}"
+
+
 def _subjects(asked: Sequence[Unanswered]) -> Iterator[str]:
     """Yield what is unknown without answers to these questions."""
-    ends = [
-        one.question.partition(" ")[2].replace("[", "-").rstrip("]") for one in asked if one.question in _ends(asked)
-    ]
-    for one in asked:
-        if one.question not in _ends(asked):
-            yield _SUBJECTS.get(one.question.split(" ")[0], one.question)
+    split = [one.question.partition(" ") for one in asked]
+    yield from (_SUBJECTS.get(what, what + blank + of) for what, blank, of in split if what != _ENDS)
+    ends = [of.replace("[", "-").rstrip("]") for what, _, of in split if what == _ENDS]
     if ends:
         more = len(ends) - _NAMED
         yield f"the ends of {listed([*ends[:_NAMED], *([f'{more:,} other partitions'] if more > 0 else [])])}"
 
 
-def _ends(asked: Iterable[Unanswered]) -> set[str]:
-    return {one.question for one in asked if one.question.startswith("list_offsets ")}
-
-
 def _owing(cluster: ClusterView, asked: Iterable[Unanswered]) -> Iterator[int]:
     """Yield the leaders of partitions that did not answer."""
-    leaders = {f"list_offsets {one.topic}[{one.partition}]": one.leader for one in cluster.partitions}
+    leaders = {f"{_ENDS} {one.topic}[{one.partition}]": one.leader for one in cluster.partitions}
     for one in asked:
         leader = leaders.get(one.question)
         if leader is not None and leader >= 0:
@@ -151,11 +149,11 @@ def _owing(cluster: ClusterView, asked: Iterable[Unanswered]) -> Iterator[int]:
 
 def kept_until(cluster: ClusterView) -> str:
     """Return a sentence on what is verified all the same, "" where nothing is."""
-    proofs = [one for one in merged(cluster.last_proofs) if one.partitions]
+    proofs = [one for one in cluster.last_proofs if one.partitions]
     read = [one for one in proofs if one.verified_ns]
     if not read or (cluster.proofs and cluster.unjudged):  # of a share that no runner judges nothing is verified
         return ""
     modes = "" if len(read) == len(proofs) else f" of the mode {', '.join({one.mode: 0 for one in read})}"
-    until = moment(min(one.verified_ns for one in read))
+    until = date_and_time(min(one.verified_ns for one in read))
     expired = ", or had expired" if any(one.unverified for one in read) else ""
     return f"All that {cluster.name} acknowledged{modes} until {until} was read back{expired}."

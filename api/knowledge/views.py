@@ -179,7 +179,7 @@ class ClusterView:
     @property
     def proofs(self) -> list[Proof]:
         """What live runners know of the writes of each mode to each topic."""
-        return merged(self.last_proofs) if any(runner.fresh for runner in self.runners) else []
+        return self.last_proofs if any(runner.fresh for runner in self.runners) else []
 
     def values(self, name: str) -> list[float]:
         """Return the values of all series of a metric."""
@@ -303,7 +303,7 @@ def _take_present(view: ClusterView, shown: Published, runner: RunnerState) -> N
         found = Counter((one.check, one.severity) for one in shown.audit.findings)
         view.audited = [(check, severity, count) for (check, severity), count in sorted(found.items())]
     if runner.fresh or len(view.runners) == 1:
-        view.last_proofs += shown.proofs
+        view.last_proofs = merged([*view.last_proofs, *shown.proofs])
     if runner.fresh:
         view.unanswered += shown.unanswered
         view.groups = view.groups or shown.groups

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.judgement.safety import STORE_AWAY
-from api.judgement.verified import plain_duration
+from api.judgement.verified import date_and_time, plain_duration
 from api.pages.sparklines import lines
 from api.principal import SIGNED_IN
 from api.shapes import clock, moment
@@ -54,10 +54,6 @@ def refused(request: Request, status: int, title: str, detail: str, headers: dic
 def percent(rate: float) -> str:
     """Return a rate as a percentage of three digits: 0.0243 %."""
     return f"{rate * 100:.3g} %" if rate >= 1e-7 else f"{rate * 100:.2e} %"
-
-
-def _date(ns: int) -> str:
-    return moment(ns).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _ago(ns: int) -> str:
@@ -103,7 +99,7 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters |= {
-    "date": _date,
+    "date": date_and_time,
     "iso": lambda ns: moment(ns).isoformat(),
     "ago": _ago,
     "date_time": clock,
@@ -121,5 +117,5 @@ _ENVIRONMENT.globals |= {
     "lines": lines,
     "catalogue": CATALOGUE,
     "signed_in": SIGNED_IN.get,
-    "utc_now": lambda: _date(time.time_ns()),
+    "utc_now": lambda: date_and_time(time.time_ns()),
 }

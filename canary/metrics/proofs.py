@@ -86,9 +86,9 @@ def proofs(state: State, waiting: Iterable[Waiting]) -> tuple[Proof, ...]:
     for one in waiting:
         consumers = unread[one.topic, one.partition, one.mode]
         consumers[one.consumer] = min(one.oldest_ns, consumers.get(one.consumer, one.oldest_ns))
-    probed = {(topic, mode): (wanted, mode) for topic, wanted in state.probed.items() for mode in wanted.modes}
-    found = [_proof(state, topic, wanted, mode, unread) for (topic, _), (wanted, mode) in probed.items()]
-    former = {(topic, mode): 0 for (topic, _), one in state.meters.items() for mode in one.unverified}
+    probed = {(topic, mode): wanted for topic, wanted in state.probed.items() for mode in wanted.modes}
+    former = dict.fromkeys((topic, mode) for (topic, _), one in state.meters.items() for mode in one.unverified)
+    found = [_proof(state, topic, wanted, mode, unread) for (topic, mode), wanted in probed.items()]
     found += [_closed(state, *key) for key in former if key not in probed]
     return tuple(one for one in found if one.partitions or one.unverified)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from api.judgement.safety import judge
-from api.judgement.verified import moment
+from api.judgement.verified import date_and_time
 from api.knowledge.views import read_views
 from api.state import Knowledge
 from storage.store.values import View, ViolationGroup
@@ -51,7 +51,7 @@ def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> No
     assert said.level == "unknown"
     assert said.sentence == (
         f"prod has never acknowledged a write of the mode transactional to {TOPIC}: it proves nothing. "
-        f"All that prod acknowledged of the mode idempotent until {moment(NOW_NS - S)} was read back."
+        f"All that prod acknowledged of the mode idempotent until {date_and_time(NOW_NS - S)} was read back."
     )
     before = judged(proof(), never | {"silent": None})
     assert (before.level, before.kept) == ("watch", True)
@@ -63,7 +63,7 @@ def test_partitions_in_which_a_mode_is_silent_are_named_and_counted() -> None:
     assert said.level == "unknown"
     assert said.sentence.startswith(
         f"prod has acknowledged no write of the mode idempotent to {TOPIC}-4, {TOPIC}-7, {TOPIC}-9 and 9 more "
-        f"partitions since {moment(AGO)} (5 min)."
+        f"partitions since {date_and_time(AGO)} (5 min)."
     )
 
 
@@ -73,7 +73,7 @@ def test_what_was_not_read_for_hours_is_not_kept() -> None:
     assert said.level == "unknown"
     assert "was not read back since " in said.sentence
     assert "(8 h 0 min)" in said.sentence
-    assert said.sentence.endswith(f"All that prod acknowledged until {moment(eight)} was read back.")
+    assert said.sentence.endswith(f"All that prod acknowledged until {date_and_time(eight)} was read back.")
     assert "kept every" not in said.sentence
     assert not said.healthy
 
@@ -84,7 +84,7 @@ def test_what_expired_unread_is_unknown_for_an_hour_and_named_for_ever(ago_s: in
     said = judged(proof(unverified=5000, unverified_ns=at_ns), acked=5003)
     assert said.level == level
     assert "5,000 acknowledged writes, because they expired, or went with the topic, before the" in said.sentence
-    assert moment(at_ns) in said.sentence
+    assert date_and_time(at_ns) in said.sentence
     assert "every write that it acknowledged" not in said.sentence
     assert not said.kept
 
@@ -93,8 +93,9 @@ def test_a_topic_that_is_gone_has_not_kept_what_was_in_it() -> None:
     topic = {"topic": TOPIC, "topic_id": "a", "promises": 812, "gone_since_ns": AGO}
     said = judged(proof(), topics=[topic])
     assert said.level == "unknown"
-    assert f"The topic {TOPIC} of prod is gone since {moment(AGO)} (5 min): 812 acknowledged writes were in it." in (
-        said.sentence
+    assert (
+        f"The topic {TOPIC} of prod is gone since {date_and_time(AGO)} (5 min): 812 acknowledged writes were in it."
+        in (said.sentence)
     )
 
 
@@ -110,8 +111,8 @@ def test_a_broker_that_does_not_answer_is_named_and_the_clients_words_are_detail
     said = judged(proof(), unanswered=asked, partitions=rows, waiting_for=f"describe_topics {TOPIC}: {RAW}")
     assert said.level == "unknown"
     assert said.sentence == (
-        f"Broker 2 of prod has not answered since {moment(AGO)} (5 min): unknown are the ids and leaders of topics and "
-        f"the ends of {TOPIC}-1. All that prod acknowledged until {moment(NOW_NS - S)} was read back."
+        f"Broker 2 of prod has not answered since {date_and_time(AGO)} (5 min): unknown are the ids and leaders of "
+        f"topics and the ends of {TOPIC}-1. All that prod acknowledged until {date_and_time(NOW_NS - S)} was read back."
     )
     assert said.details == (f"describe_topics {TOPIC}: {RAW}", f"list_offsets {TOPIC}[1]: _TIMED_OUT: no answer")
 
@@ -145,7 +146,7 @@ def test_a_canary_that_is_silent_says_until_when_all_was_read_and_nothing_newer(
     said = judged(proof(silent=shortfall(0), verified_ns=AGO, acknowledged_ns=AGO), age_s=89)
     assert said.level == "unknown"
     assert "has not reported for 89 s" in said.sentence
-    assert f"All that prod acknowledged until {moment(AGO)} was read back." in said.sentence
+    assert f"All that prod acknowledged until {date_and_time(AGO)} was read back." in said.sentence
     assert "no write of the mode" not in said.sentence
 
 

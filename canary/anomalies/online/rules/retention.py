@@ -23,6 +23,7 @@ from canary.anomalies.policy import least_age_ms
 _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
 """A retention is divided into so many steps at least."""
+_NOTHING = IntervalSet()
 _HEARD_NS = 60 * 10**9
 """For so long after a change, deletions by the former retention may still be noticed."""
 _SIZED_NS = 10 * 60 * 10**9
@@ -160,7 +161,7 @@ def _sent_by(log: Log, start: int) -> int:
 
 def unread(stream: Stream) -> IntervalSet:
     """Return the promises that the read_committed consumer, which is in every topic, was not given."""
-    return IntervalSet.of(stream.unseen.get(READ_COMMITTED, ()))
+    return stream.unseen.get(READ_COMMITTED, _NOTHING)
 
 
 def expired_unread(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
