@@ -77,6 +77,8 @@ class RereadEnded:
 
     Its deliveries came before as Polled and Refused facts of the consumer ``reread-<request_id>``. ``reached`` is its
     contiguous position; ``complete`` is False when it could not come to ``end`` (``error`` says why).
+    ``leader_epoch`` is the first one of the partition that its client learned: it was answered in that one or a later
+    one. None where brokers give none.
     """
 
     at_ns: int
@@ -89,6 +91,7 @@ class RereadEnded:
     reached: int
     complete: bool
     error: str | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

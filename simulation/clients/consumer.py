@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+import orjson
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata
 
@@ -10,6 +11,7 @@ from simulation.clients.fetcher import INVALID, Fetcher
 from simulation.clients.link import ASK_AGAIN_S, Link
 from simulation.clients.membership import GroupMetadata, Membership
 from simulation.clients.values import Message, failure
+from simulation.kafka.contract import PartitionMeta
 
 _BOUNDS: tuple[Literal["earliest"], Literal["latest"]] = ("earliest", "latest")
 
@@ -31,6 +33,18 @@ class Consumer:
         self._fetcher = Fetcher(link)
         self._membership = Membership(link, self._assign) if "group.id" in link.config else None
         self._fetcher.membership = self._membership
+        if "stats_cb" in link.config:
+            link.after(link.seconds("statistics.interval.ms"), self._tell_statistics)
+
+    def _tell_statistics(self) -> None:
+        """Tell who leads what is read, as far as the client has learned that."""
+        link, topics = self._link, dict[str, Any]()
+        for topic, partition in self._fetcher.assigned:
+            known = link.place(topic, partition)
+            one = {"leader": -1, "leader_epoch": -1} if known is None else _leader(known)
+            topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = one
+        link.emit(link.config["stats_cb"], orjson.dumps({"brokers": {}, "topics": topics}).decode())
+        link.after(link.seconds("statistics.interval.ms"), self._tell_statistics)
 
     # ---- what is read
 
@@ -253,6 +267,10 @@ class Consumer:
             at = next(queued, one.position if one is not None else None)
             found.append(TopicPartition(*place, INVALID if at is None else at))
         return found
+
+
+def _leader(known: PartitionMeta) -> dict[str, int]:
+    return {"leader": known.leader, "leader_epoch": known.epoch}
 
 
 def _place(topic: str, partition: int, offset: int, code: int) -> CommittedOffset:

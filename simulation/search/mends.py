@@ -171,8 +171,8 @@ TAKEN_OUT: Final = (
             Edit(
                 _RULES + "losses/requests.py",
                 "request",
-                "READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED",
-                "READ_COMMITTED",
+                "to_the_end or (hidden is not None and end > hidden)",
+                "to_the_end",
             ),
         ),
     ),
@@ -202,6 +202,28 @@ TAKEN_OUT: Final = (
                 "continue",
             ),
         ),
+    ),
+    Mend(
+        "listed-end-decides",
+        "45-B2",
+        "What stands above a listed end is lost, without a fetch.",
+        (
+            Edit(
+                _RULES + "losses/log_end.py",
+                "_cut",
+                "miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)",
+                "from canary.anomalies.online.missing import absent\n"
+                "found = Probes(topic, log, topic.streams[tag], run.value, run.length, run.key)\n"
+                "miss(scope, found, CUT)\n"
+                "absent(scope, topic, log, log.missing.pop(), by_end=True)",
+            ),
+        ),
+    ),
+    Mend(
+        "former-end-decides",
+        "45-B2",
+        "An end of the log that a leader tells which was cut off counts, where ends are listed too low.",
+        (Edit(_RULES + "losses/rereads.py", "_by_former", "fact.leader_epoch < log.epoch", "False"),),
     ),
     Mend(
         "silent-mode-is-safe",

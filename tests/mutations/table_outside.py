@@ -545,8 +545,8 @@ OUTSIDE: Final[list[Mutation]] = [
         ("_Queue.done", "self._silent.add if silent else self._silent.discard", "self._silent.add"),
         (
             "_Outcome.ended",
-            "RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error)",
-            "RereadEnded(at_ns, request.request_id, *place, request.end, self.complete, self.error)",
+            "RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error, leader_epoch)",
+            "RereadEnded(at_ns, request.request_id, *place, request.end, self.complete, self.error, leader_epoch)",
         ),
         (
             "RereadWorker._answer",
@@ -574,9 +574,9 @@ OUTSIDE: Final[list[Mutation]] = [
         ("_Range._event", "error.code() in OUT_OF_RANGE and self.position > self.listed_end", "False"),
         ("_Range._event", "self.position > self.listed_end", "True"),
         (
-            "RereadWorker._begin",
-            "TopicPartition(wanted.request.topic, wanted.request.partition, wanted.position)",
-            "TopicPartition(wanted.request.topic, wanted.request.partition, wanted.request.start)",
+            "_Range.place",
+            "TopicPartition(self.request.topic, self.request.partition, self.position)",
+            "TopicPartition(self.request.topic, self.request.partition, self.request.start)",
         ),
         ("RereadWorker._bounds", "if said.code() in _HOPELESS:\n    return wanted.broken_off(error)", "pass"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from canary.anomalies.violation import RereadRequest
 from canary.facts import Polled, Positioned, RereadEnded
 from canary.probing.readers import reread
-from canary.probing.readers.reread import RereadWorker, _Queue, _Range
+from canary.probing.readers.reread import RereadWorker, _Leader, _Queue, _Range
 from canary.probing.readers.tail import ASK_S
 from canary.threads.ports import SteadyClock
 from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message, probe
@@ -29,8 +30,16 @@ def request(start: int, end: int, number: int = 1, topic: str = TOPIC, isolation
     return RereadRequest(number, topic, 0, isolation, start, end, "confirm")
 
 
-def wanted(start: int, end: int) -> _Range:
-    return _Range(request(start, end), "reread-1", "read_committed", TAG, CLOCK)
+def statistics(leader: int = 1, epoch: int = 7) -> str:
+    one = {"leader": leader, "leader_epoch": epoch}
+    return json.dumps({"brokers": {}, "topics": {TOPIC: {"partitions": {"0": one}}}})
+
+
+def wanted(start: int, end: int, told: str | None = statistics()) -> _Range:
+    leader = _Leader(request(start, end))
+    if told is not None:
+        leader(told)
+    return _Range(request(start, end), "reread-1", "read_committed", TAG, CLOCK, leader)
 
 
 def folded(one: _Range, *messages: Message) -> tuple[list[int], tuple[int, bool, str | None] | None]:
@@ -167,6 +176,29 @@ def test_beyond_the_listed_end_a_fetch_says_whether_the_log_ends_there() -> None
     error = reader(Recording())._read(within, wanted(5, 8)).error
     assert error is not None
     assert not error.startswith("end of log")
+
+
+def test_an_end_of_the_log_is_asked_for_again_once_its_leader_is_known() -> None:
+    """Without a record only the leader epoch says whose end it is; the one that was known before it counts."""
+    early = wanted(5, 8, told=None)
+    assert folded(early, Message(5), Message(6, EOF)) == ([5], None)
+    assert not early.asks_again()
+    for nothing in (statistics(leader=-1), json.dumps({"topics": {}})):
+        early._leader(nothing)
+        assert not early.asks_again()
+    early._leader(statistics(epoch=3))
+    early._leader(statistics(epoch=4))
+    assert early.asks_again()
+    assert [place.offset for place in early.place()] == [6]
+    assert not early.asks_again()
+    assert folded(early, Message(6, EOF)) == ([], (6, False, "end of log at 6"))
+    assert early._leader.epoch == 3
+
+
+def test_brokers_without_leader_epochs_leave_it_open_whose_end_it_was() -> None:
+    old = wanted(5, 8, told=statistics(epoch=-1))
+    assert folded(old, Message(5, EOF)) == ([], (5, False, "end of log at 5"))
+    assert old._leader.epoch is None
 
 
 def test_a_range_at_the_logs_end_is_waited_for() -> None:

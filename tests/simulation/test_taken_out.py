@@ -15,7 +15,27 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.simulator
 
-ITEMS = ["A1", "A2", "A4", "A5", "B1", "B2", "B3", "B4", "B5", "B7", "45-A2", "C1", "C2", "C3", "C4", "C5", "C7"]
+ITEMS = [
+    "A1",
+    "A2",
+    "A4",
+    "A5",
+    "B1",
+    "B2",
+    "B3",
+    "B4",
+    "B5",
+    "B7",
+    "45-B2",
+    "45-B2",
+    "45-A2",
+    "C1",
+    "C2",
+    "C3",
+    "C4",
+    "C5",
+    "C7",
+]
 
 
 def test_the_edits_of_every_mend_fit_the_code() -> None:

@@ -40,8 +40,8 @@ class Missing:
     """Promised identities that were not found: ``count`` of them from (``offset``, ``sequence``) on.
 
     ``state``: "ask" (wants a fresh re-read), "asked" (``request_id`` is on its way), "beyond" (the log ended before
-    it: waits for the log's end to be judged or to come back) and "absent" (a fresh re-read did not find it; waits for
-    ``samples`` equal topic ids asked after ``ordinal``, the last one at ``sampled_ns``).
+    it: it is asked for again once the log's end has been judged, or has come back) and "absent" (a fresh re-read did
+    not find it; waits for ``samples`` equal topic ids asked after ``ordinal``, the last one at ``sampled_ns``).
     ``why``: skipped, late-ack, late-place, displaced, moved, reread, end.
     """
 
@@ -65,6 +65,8 @@ class Missing:
     sampled_ns: int = 0
     verified_ns: int | None = None
     """When they were last known to stand there as they were missed; 0: not since they were sent; None: just missed."""
+    cut: bool = False
+    """The log's end was listed below them as often as that takes: a fetch that meets the end there, too, decides."""
     formers: int = 0
     """How many re-reads of them a former leader has answered, in this epoch; one by the present leader settles them."""
 

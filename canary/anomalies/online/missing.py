@@ -26,7 +26,8 @@ def miss(scope: Scope, probes: Probes, why: str, *, given: bool = False) -> None
             if there and known.sequence <= sequence and sequence + n <= known.sequence + known.count:
                 return
     now = (state.now_ns, state.ordinal)
-    seek(log, Missing(offset, n, sequence, stream.tag, why, *now, given=given, epoch=log.whole_epoch))
+    place = (offset, n, sequence, stream.tag)
+    seek(log, Missing(*place, why, *now, given=given, epoch=log.whole_epoch, cut=why == CUT))
 
 
 def seek(log: Log, missing: Missing) -> None:
@@ -62,7 +63,10 @@ def _among(log: Log, by_stream: dict[int, IntervalSet], tag: int, sequence: int,
 
 
 def absent(scope: Scope, topic: Topic, log: Log, missing: Missing, *, by_end: bool = False) -> None:
-    """A fresh re-read (or the log's end) proves them absent: they claim no place, and wait for confirmation."""
+    """A fresh re-read proves them absent: they claim no place, and wait for confirmation.
+
+    ``by_end``: it met the log's end below them.
+    """
     stream = topic.streams[missing.tag]
     a, b, shift = missing.offset, missing.offset + missing.count, missing.sequence - missing.offset
     for run in log.claims.aligned(a, b, shift, missing.tag):

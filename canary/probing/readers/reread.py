@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import orjson
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -33,8 +34,8 @@ IDLE_S = 1.0
 _FIRST_ASK_S = 0.25
 """How long the first answer about the log's bounds is waited for; the next one twice as long, at most ASK_S."""
 _AGAIN_S = 0.05
-_PROMPT: Mapping[str, object] = {"fetch.wait.max.ms": 10}
-"""A broker tells the end of a log at once, and does not wait for more to come."""
+_PROMPT: Mapping[str, object] = {"fetch.wait.max.ms": 10, "statistics.interval.ms": 100}
+"""A broker tells the end of a log at once, and does not wait for more to come; the client soon tells of its leader."""
 
 
 class _Queue:
@@ -87,13 +88,36 @@ class _Outcome(NamedTuple):
     error: str | None = None
     silent: bool = False
 
-    def ended(self, request: RereadRequest, at_ns: int) -> RereadEnded:
+    def ended(self, request: RereadRequest, at_ns: int, leader_epoch: int | None) -> RereadEnded:
         """Log how the re-read ended, and return the fact of it."""
         log.info("reread", request=request.request_id, reason=request.reason, topic=request.topic,
                  partition=request.partition, start=request.start, end=request.end, reached=self.reached,
-                 complete=self.complete, error=self.error)  # fmt: skip
+                 complete=self.complete, error=self.error, leader_epoch=leader_epoch)  # fmt: skip
         place = (request.isolation, request.topic, request.partition, request.start, request.end)
-        return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error)
+        return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error, leader_epoch)
+
+
+class _Leader:
+    """The ``stats_cb`` of a re-read's client: the leader epoch that it learned first, by ``Metadata``.
+
+    A client never goes back to an older epoch: what it is told later is of this one or of a newer one. ``named`` is set
+    by the first statistics that name a leader; ``epoch`` stays None where brokers give none.
+    """
+
+    def __init__(self, request: RereadRequest) -> None:
+        self._topic, self._partition = request.topic, str(request.partition)
+        self.named = False
+        self.epoch: int | None = None
+
+    def __call__(self, statistics: str) -> None:
+        """Take the statistics (JSON) of the last interval."""
+        if self.named:
+            return
+        topic = orjson.loads(statistics)["topics"].get(self._topic, {"partitions": {}})
+        one = topic["partitions"].get(self._partition, {"leader": -1})
+        self.named = one["leader"] >= 0
+        if self.named and one["leader_epoch"] >= 0:
+            self.epoch = one["leader_epoch"]
 
 
 class RereadWorker(Worker):
@@ -140,17 +164,18 @@ class RereadWorker(Worker):
         consumer = f"reread-{request.request_id}"
         isolation: Isolation = "read_committed" if request.isolation == "read_committed" else "read_uncommitted"
         outcome = _Outcome(request.start, complete=False, error="it broke off")
-        client = None
+        client, leader = None, _Leader(request)
+        properties = {**_PROMPT, **self._config(), "stats_cb": leader}
         try:
             tag = self._tags(request.topic)
-            client = open_consumer({**_PROMPT, **self._config()}, consumer, isolation, self._inbox, self._clock)
-            outcome = self._read(client, _Range(request, consumer, isolation, tag, self._clock))
+            client = open_consumer(properties, consumer, isolation, self._inbox, self._clock)
+            outcome = self._read(client, _Range(request, consumer, isolation, tag, self._clock, leader))
         except KafkaException as error:
             outcome = _Outcome(request.start, complete=False, error=text_of(error.args[0]))
         finally:
             if client is not None:
                 in_background(client.close, f"{consumer}-closing")
-            self._inbox.put([outcome.ended(request, self._clock.now_ns())])
+            self._inbox.put([outcome.ended(request, self._clock.now_ns(), leader.epoch)])
             self._queue.done(request, silent=outcome.silent)
 
     def _read(self, client: Any, wanted: _Range) -> _Outcome:
@@ -161,7 +186,7 @@ class RereadWorker(Worker):
         report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
         heard = system.monotonic()
         while not self.stopping.is_set():
-            messages = take(client, PACE_S, report)
+            messages = take(client, _AGAIN_S if wanted.too_soon else PACE_S, report)
             if messages:
                 heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
@@ -169,6 +194,8 @@ class RereadWorker(Worker):
                     self._inbox.put(facts)
                 if outcome is not None:
                     return outcome
+            elif wanted.asks_again():
+                client.assign(wanted.place())
             elif system.monotonic() - heard > self._silence_s:
                 return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
         return wanted.broken_off("stopped")
@@ -185,7 +212,7 @@ class RereadWorker(Worker):
         self._inbox.put([wanted.begin(log_start)])
         if wanted.position >= wanted.request.end:
             return wanted.reached_end()
-        client.assign([TopicPartition(wanted.request.topic, wanted.request.partition, wanted.position)])
+        client.assign(wanted.place())
         return None
 
     def _bounds(self, client: Any, wanted: _Range) -> tuple[int, int] | _Outcome:
@@ -216,7 +243,9 @@ class _Range:
     compaction).
     """
 
-    def __init__(self, request: RereadRequest, consumer: str, isolation: Isolation, tag: bytes, clock: Clock) -> None:
+    def __init__(
+        self, request: RereadRequest, consumer: str, isolation: Isolation, tag: bytes, clock: Clock, leader: _Leader
+    ) -> None:
         self.request = request
         self.consumer = consumer
         self.position = request.start
@@ -224,7 +253,20 @@ class _Range:
         self._isolation: Isolation = isolation
         self._tag = tag
         self._clock = clock
+        self._leader = leader
+        self.too_soon = False
+        """The end of the log came before the leader was known who told it."""
         self._note: str | None = None
+
+    def place(self) -> list[TopicPartition]:
+        """Return what is to be assigned to go on."""
+        return [TopicPartition(self.request.topic, self.request.partition, self.position)]
+
+    def asks_again(self) -> bool:
+        """Whether the end of the log is asked for once more, now that the leader of whom that is known."""
+        again = self.too_soon and self._leader.named
+        self.too_soon &= not again
+        return again
 
     def begin(self, log_start: int) -> Positioned:
         """Begin where the log does, if it begins later than asked for; that stays as the outcome's note."""
@@ -258,12 +300,19 @@ class _Range:
             if message.offset() >= self.request.end:
                 return self.reached_end()
             self.position = message.offset()
-            return self.broken_off(f"end of log at {message.offset()}")
+            return self._log_ends(message.offset())
         if error.code() in OUT_OF_RANGE and self.position > self.listed_end:
-            return self.broken_off(f"end of log at {self.listed_end}")
+            return self._log_ends(self.listed_end)
         if error.code() in OUT_OF_RANGE or error.code() in _HOPELESS:
             return self.broken_off(text_of(error))
         return None  # passing; if it stays, silence ends the range
+
+    def _log_ends(self, at: int) -> _Outcome | None:
+        """The log ended before the range did: that counts as an answer in the leader epoch that was known before it."""
+        if not self._leader.named:
+            self.too_soon = True
+            return None
+        return self.broken_off(f"end of log at {at}")
 
     def reached_end(self) -> _Outcome:
         """Return the outcome of a range that was read to its end."""

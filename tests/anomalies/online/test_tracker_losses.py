@@ -1116,3 +1116,50 @@ def test_what_a_leader_acknowledged_alone_excuses_nothing_that_had_been_read_or_
     bench.truncate(7, epoch=False)
     bench.settle()
     assert bench.found("lost-write") == [("lost-write", n, n) for n in range(7, 10)]
+
+
+def listed_low(bench: Bench, end: int, leader_epoch: int | None, rounds: int) -> int:
+    """Ends are listed at ``end``, and re-reads end there without a record, by a client that knows ``leader_epoch``.
+
+    Returns how many re-reads were asked for.
+    """
+    asked = 0
+    for _ in range(rounds):
+        bench.sample += 1
+        bench.now_ns += bench.pace_ns
+        bench.fold(
+            f.WatchAsked(bench.now_ns, bench.sample),
+            f.TopicSeen(bench.now_ns, bench.sample, TOPIC, bench.topic_id, 1),
+            f.Listed(bench.now_ns, bench.sample, TOPIC, 0, 0, end, end, bench.epoch),
+        )
+        requests, bench.requests = bench.requests, []
+        for r in requests:
+            place = (r.request_id, r.isolation, TOPIC, 0, r.start, r.end)
+            error = f"end of log at {end}"
+            bench.fold(f.RereadEnded(bench.now_ns, *place, min(end, r.start), False, error, leader_epoch))
+        asked += len(requests)
+    return asked
+
+
+@pytest.mark.parametrize("leader_epoch", [5, None])
+def test_an_end_of_the_log_decides_where_the_present_leader_told_it(leader_epoch: int | None) -> None:
+    bench = Bench()
+    bench.epoch = 5
+    bench.write(10)
+    bench.poll()
+    bench.settle()
+    assert listed_low(bench, 8, leader_epoch, rounds=20) > 0
+    assert [kind for kind, *_ in bench.found("lost-write")] == ["lost-write"] * 2
+
+
+def test_an_end_of_the_log_that_a_former_leader_told_decides_nothing_however_often_the_end_is_listed_there() -> None:
+    bench = Bench()
+    bench.epoch = 5
+    bench.write(10)
+    bench.poll()
+    bench.settle()
+    assert listed_low(bench, 8, leader_epoch=4, rounds=20) > 2
+    assert bench.found() == []
+    bench.settle()  # the end is listed where it is, and the present leader answers
+    assert bench.found() == []
+    assert not bench.tracker.state.topics[TOPIC].logs[0].missing

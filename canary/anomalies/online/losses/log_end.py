@@ -14,7 +14,7 @@ from canary import facts as f
 from canary.anomalies import policy
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import Log, Missing, Regression
-from canary.anomalies.online.missing import CUT, absent, miss
+from canary.anomalies.online.missing import CUT, miss
 from canary.anomalies.online.rules import memory, retention
 from canary.anomalies.online.scope import Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -139,17 +139,16 @@ def _is_former(scope: Scope, log: Log, fact: f.Listed) -> bool:
 
 
 def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
-    """Judge places at or above the end that a re-read met: ask again as far as one reaches now; others are gone.
+    """Ask again for places at or above the end that a re-read met: where one reaches now, or the end stays below them.
 
     While a transaction is open, read_committed ends at the last stable offset: places above wait for that, or for its
     standstill.
     """
-    gone: list[Missing] = []
-    kept: list[Missing] = []
     end = look.fact.end
     hiding = liveness.hiding(scope, topic, log)
     reach = end if hiding is None else hiding
-    for m in [part for one in log.missing for part in (one.split(end) if one.state == "beyond" else (one,))]:
+    log.missing = [part for one in log.missing for part in (one.split(end) if one.state == "beyond" else (one,))]
+    for m in log.missing:
         if m.state == "beyond" and m.offset < end:
             m.state, m.samples = "ask" if m.offset < reach else "beyond", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
@@ -157,11 +156,8 @@ def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
                 m.samples = 0
             elif look.counts(m.sampled_ns, look.enough(m.epoch)):
                 m.samples, m.sampled_ns = m.samples + 1, look.fact.at_ns
-        is_gone = m.state == "beyond" and m.samples >= look.enough(m.epoch)
-        (gone if is_gone else kept).append(m)
-    log.missing = kept
-    for m in gone:
-        absent(scope, topic, log, m, by_end=True)
+        if m.state == "beyond" and m.samples >= look.enough(m.epoch):
+            m.state, m.samples, m.cut = "ask", 0, True
 
 
 def _is_alone(log: Log, m: Missing) -> bool:

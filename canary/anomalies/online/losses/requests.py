@@ -47,17 +47,20 @@ def _tail_asked(log: Log) -> bool:
     return any(reread.reason not in BESIDE for reread in log.rereads.values())
 
 
-def request(scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str) -> int:
+def request(
+    scope: Scope, topic: Topic, log: Log, start: int, end: int, reason: str, *, to_the_end: bool = False
+) -> int:
     """Ask for a fresh re-read of [start, end); returns its number.
 
     Where it reaches above a last stable offset that stands, read_uncommitted is asked for: a loss there would not be
-    noticed until somebody ends the transaction.
+    noticed until somebody ends the transaction. So it is for one that has to come ``to_the_end`` of the log.
     """
     state = scope.state
     if timeline.was_recreated(scope, topic.name):
         start, end = _with_neighbours(log, start, end)
     hidden = liveness.hidden_from(scope, topic, log)
-    isolation = READ_COMMITTED if hidden is None or end <= hidden else READ_UNCOMMITTED
+    is_open = to_the_end or (hidden is not None and end > hidden)
+    isolation = READ_UNCOMMITTED if is_open else READ_COMMITTED
     request_id = state.next_request
     state.next_request += 1
     expected = [list(run) for a, b in log.promised.within(start, end) for run in log.claims.within(a, b)]
@@ -94,18 +97,23 @@ def _ask_wanted(scope: Scope, topic: Topic, log: Log, wanted: Wanted) -> None:
 
 
 def _ask_missing(scope: Scope, topic: Topic, log: Log) -> None:
-    waiting = sorted((m for m in log.missing if m.state == "ask"), key=lambda m: m.offset)
+    waiting = sorted((m for m in log.missing if m.state == "ask"), key=lambda m: (m.cut, m.offset))
     waiting = [m for m in waiting if m.tries == 0 or log.listed_ordinal > m.ordinal]
     group: list[Missing] = []
     for missing in [*waiting, None]:
-        if group and (missing is None or missing.offset > group[-1].offset + group[-1].count + _NEAR):
+        if group and (missing is None or not _near(group[-1], missing)):
             end = max(m.offset + m.count for m in group)
-            request_id = request(scope, topic, log, group[0].offset, end, "confirm")
+            request_id = request(scope, topic, log, group[0].offset, end, "confirm", to_the_end=group[0].cut)
             for m in group:
                 m.state, m.request_id = "asked", request_id
             group = []
         if missing is not None:
             group.append(missing)
+
+
+def _near(last: Missing, missing: Missing) -> bool:
+    """Whether one re-read answers for both."""
+    return missing.cut == last.cut and missing.offset <= last.offset + last.count + _NEAR
 
 
 def _ask_unplaced(scope: Scope, topic: Topic, log: Log) -> None:

@@ -3,13 +3,13 @@
 from canary import facts as f
 from canary.anomalies.online.log import Log, Missing, Reread, Unplaced
 from canary.anomalies.online.losses import random_reads, scrub
-from canary.anomalies.online.missing import CUT, PASSED, SKIPPED, absent, not_given, stop_awaiting
+from canary.anomalies.online.missing import PASSED, SKIPPED, absent, not_given, stop_awaiting
 from canary.anomalies.online.rules.claims import copies
 from canary.anomalies.online.scope import Found, Scope, always
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
-from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.topology import timeline
 from canary.anomalies.online.wanted import BESIDE, RANDOM, SCRUB, want
 from canary.anomalies.violation import Records
 
@@ -34,8 +34,8 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     if reread is None:
         return  # of a former process, or of a former incarnation
     reached = min(fact.reached, reread.end)
-    former = reread.former or _shows_nothing(scope, topic, reread, reached)
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
+    former = reread.former or _by_former(log, fact) or _shows_nothing(scope, topic, reread, reached, ended=ended)
     asked = _asked(log, fact.request_id)
     asked_again = former and min((m.formers for m in asked), default=log.former_rereads) < _FORMER_REREADS
     if reread.reason == RANDOM:
@@ -73,13 +73,18 @@ def _asked(log: Log, request_id: int) -> list[Missing]:
     return [m for m in log.missing if m.request_id == request_id and m.state == "asked"]
 
 
-def _shows_nothing(scope: Scope, topic: Topic, reread: Reread, reached: int) -> bool:
+def _by_former(log: Log, fact: f.RereadEnded) -> bool:
+    """Whether the client had learned of an older leader only: an end of the log without a record is of nobody else."""
+    return fact.leader_epoch is not None and log.epoch is not None and fact.leader_epoch < log.epoch
+
+
+def _shows_nothing(scope: Scope, topic: Topic, reread: Reread, reached: int, *, ended: bool) -> bool:
     """Whether nothing shows that the topic of now was read, not a deleted one of this name.
 
     A leader that was cut off still serves that one, under epochs that are used again; where it has transaction markers
     or aborted records it gives none. A record with the mark of the present incarnation shows who answered.
     """
-    judged = reached > reread.start and bool(reread.expected or reread.reason == "confirm")
+    judged = (ended or reached > reread.start) and bool(reread.expected or reread.reason == "confirm")
     return judged and not reread.delivered and not reread.corrupt and timeline.was_recreated(scope, topic.name)
 
 
@@ -87,6 +92,7 @@ def _ask_again(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id:
     """A former leader, which was cut off, has not what its successor has: nothing is proven, and it is read again."""
     for m in _asked(log, request_id):
         m.state, m.samples, m.ordinal, m.formers = "beyond", 0, scope.state.ordinal, m.formers + 1
+        m.cut = False
     _judge_unplaced(scope, topic, log, request_id, -1)
     if reread.reason not in BESIDE:
         _later(scope, log, reread.start, reread.end, reread.reason)
@@ -133,9 +139,9 @@ def _judge_asked(
         if gone < below:
             _judge_range(scope, topic, log, reread, m, m.offset + gone, m.offset + below)
         if below < m.count:
-            rest = m.part(m.sequence + below, m.count - below, scope.state.ordinal, tries=m.tries, given=m.given)
-            hides = liveness.hiding(scope, topic, log) is not None
-            if ended and m.why == CUT and not hides:  # the end was listed below them before, as often as that takes
+            same = {"tries": m.tries, "given": m.given, "cut": m.cut}
+            rest = m.part(m.sequence + below, m.count - below, scope.state.ordinal, **same)
+            if ended and m.cut:
                 absent(scope, topic, log, rest, by_end=True)
                 continue
             if ended:
