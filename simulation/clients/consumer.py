@@ -11,7 +11,6 @@ from simulation.clients.fetcher import INVALID, Fetcher
 from simulation.clients.link import ASK_AGAIN_S, Link
 from simulation.clients.membership import GroupMetadata, Membership
 from simulation.clients.values import Message, failure
-from simulation.kafka.contract import PartitionMeta
 
 _BOUNDS: tuple[Literal["earliest"], Literal["latest"]] = ("earliest", "latest")
 
@@ -37,14 +36,16 @@ class Consumer:
             link.after(link.seconds("statistics.interval.ms"), self._tell_statistics)
 
     def _tell_statistics(self) -> None:
-        """Tell who leads what is read, as far as the client has learned that."""
+        """Tell who leads what is read, once the client has learned that: what comes later says no more here."""
         link, topics = self._link, dict[str, Any]()
         for topic, partition in self._fetcher.assigned:
-            known = link.place(topic, partition)
-            one = {"leader": -1, "leader_epoch": -1} if known is None else _leader(known)
-            topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = one
-        link.emit(link.config["stats_cb"], orjson.dumps({"brokers": {}, "topics": topics}).decode())
-        link.after(link.seconds("statistics.interval.ms"), self._tell_statistics)
+            if (known := link.place(topic, partition)) is not None:
+                one = {"leader": known.leader, "leader_epoch": known.epoch}
+                topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = one
+        if topics:
+            link.emit(link.config["stats_cb"], orjson.dumps({"brokers": {}, "topics": topics}).decode())
+        else:
+            link.after(link.seconds("statistics.interval.ms"), self._tell_statistics)
 
     # ---- what is read
 
@@ -267,10 +268,6 @@ class Consumer:
             at = next(queued, one.position if one is not None else None)
             found.append(TopicPartition(*place, INVALID if at is None else at))
         return found
-
-
-def _leader(known: PartitionMeta) -> dict[str, int]:
-    return {"leader": known.leader, "leader_epoch": known.epoch}
 
 
 def _place(topic: str, partition: int, offset: int, code: int) -> CommittedOffset:

@@ -457,7 +457,7 @@ ONLINE: Final[list[Mutation]] = [
             "miss(scope, Probes(topic, log, topic.streams[tag], run.value, run.length, run.key), CUT)",
             "pass",
         ),
-        ("_judge_beyond", "m.samples >= look.enough(m.epoch)", "m.samples >= look.enough(log.whole_epoch)"),
+        ("_judge_beyond", "enough = look.enough(m.epoch)", "enough = look.enough(log.whole_epoch)"),
         ("_judge_end", "regression is not None and fact.sample > regression.sample", "False"),
         ("_judge_end", "log.regression is None and fact.end < known_end", "False"),
         ("report_cut", "log.cut is not None and not _is_open(scope, topic, log)", "False"),

@@ -54,9 +54,9 @@ class _Look:
         newer = epoch is None or whole_epoch is None or epoch > whole_epoch
         return _LOOKS if newer or self.back else _FORMER_LOOKS
 
-    def counts(self, since_ns: int, enough: int) -> bool:
+    def counts(self, since_ns: int, *, former: bool) -> bool:
         """Say whether it is one more look after that of ``since_ns``; by a clock that was set back since, it is."""
-        return enough == _LOOKS or not 0 <= self.fact.at_ns - since_ns < _FORMER_APART_NS
+        return not former or not 0 <= self.fact.at_ns - since_ns < _FORMER_APART_NS
 
 
 def listed(scope: Scope, fact: f.Listed) -> None:
@@ -149,14 +149,16 @@ def _judge_beyond(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
     reach = end if hiding is None else hiding
     log.missing = [part for one in log.missing for part in (one.split(end) if one.state == "beyond" else (one,))]
     for m in log.missing:
+        enough = look.enough(m.epoch)
+        counts = look.counts(m.sampled_ns, former=enough == _FORMER_LOOKS or m.formers > 0)
         if m.state == "beyond" and m.offset < end:
-            m.state, m.samples = "ask" if m.offset < reach else "beyond", 0
+            m.state, m.samples = "ask" if m.offset < reach and counts else "beyond", 0
         elif m.state == "beyond" and m.ordinal < look.asked:
             if look.grown or _is_alone(log, m):
                 m.samples = 0
-            elif look.counts(m.sampled_ns, look.enough(m.epoch)):
+            elif counts:
                 m.samples, m.sampled_ns = m.samples + 1, look.fact.at_ns
-        if m.state == "beyond" and m.samples >= look.enough(m.epoch):
+        if m.state == "beyond" and m.samples >= enough:
             m.state, m.samples, m.cut = "ask", 0, True
 
 
@@ -173,7 +175,7 @@ def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
         log.regression = None
         if fact.end < regression.known_end and not look.grown:
             enough, regression.sample = look.enough(log.whole_epoch), fact.sample
-            if look.counts(regression.looked_ns, enough):
+            if look.counts(regression.looked_ns, former=enough == _FORMER_LOOKS):
                 regression.looks, regression.looked_ns = regression.looks + 1, fact.at_ns
             if regression.looks >= enough:
                 _cut(scope, topic, log, fact, regression)

@@ -92,7 +92,7 @@ def _ask_again(scope: Scope, topic: Topic, log: Log, reread: Reread, request_id:
     """A former leader, which was cut off, has not what its successor has: nothing is proven, and it is read again."""
     for m in _asked(log, request_id):
         m.state, m.samples, m.ordinal, m.formers = "beyond", 0, scope.state.ordinal, m.formers + 1
-        m.cut = False
+        m.cut, m.sampled_ns = False, scope.state.now_ns
     _judge_unplaced(scope, topic, log, request_id, -1)
     if reread.reason not in BESIDE:
         _later(scope, log, reread.start, reread.end, reread.reason)
