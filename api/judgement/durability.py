@@ -44,7 +44,7 @@ def verified_writes(cluster: ClusterView) -> int:
     acked = _by_place(cluster, "canary_probes_acked_total")
     unknown = _by_place(cluster, "canary_probes_indeterminate_total")
     given: dict[tuple[str, ...], float] = defaultdict(float)
-    for (*place, consumer), one in cluster.series.get("canary_end_to_end_latency_seconds", {}).items():
+    for (*place, consumer, _mode), one in cluster.series.get("canary_end_to_end_latency_seconds", {}).items():
         if consumer == _VERIFIES:
             given[tuple(place)] += sum(one.counts)
     return int(sum(max(min(acked[place], count - unknown[place]), 0) for place, count in given.items()))

@@ -260,7 +260,7 @@ def _unproven(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator
         yield f"No probe of {cluster.name} has been read back yet."
     for one in cluster.proofs:
         if one.acknowledged_ns and one.partitions and not one.verified_ns:
-            yield f"No write of the mode {one.mode} to {one.topic} has been read back yet."
+            yield f"No {one.promise} {one.topic} has been read back yet."
 
 
 def _unbegun(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:
@@ -268,7 +268,7 @@ def _unbegun(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[
     begun = any(one.acknowledged_ns for one in cluster.proofs)
     for one in cluster.proofs if begun else ():
         if one.partitions and not one.acknowledged_ns and one.silent is None:
-            yield f"no write of the mode {one.mode} to {one.topic} is acknowledged yet"
+            yield f"no {one.promise} {one.topic} is acknowledged yet"
 
 
 def _unwritable(cluster: ClusterView, _rows: Sequence[ViolationGroup]) -> Iterator[str]:

@@ -62,9 +62,9 @@ def silent(cluster: ClusterView) -> Iterator[str]:
         where = one.topic if whole else _places(one.topic, one.silent)
         since = _since(cluster, one.silent.since_ns)
         if whole and not one.acknowledged_ns:
-            yield f"{cluster.name} has never acknowledged a write of the mode {one.mode} to {where}: it proves nothing."
+            yield f"{cluster.name} has never acknowledged a {one.promise} {where}: it proves nothing."
         else:
-            yield f"{cluster.name} has acknowledged no write of the mode {one.mode} to {where} {since}."
+            yield f"{cluster.name} has acknowledged no {one.promise} {where} {since}."
 
 
 def unread(cluster: ClusterView) -> Iterator[str]:

@@ -276,12 +276,13 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
         view.since_ns = shown.since_ns if view.since_ns is None else min(view.since_ns, shown.since_ns)
     for one in shown.series():
         metric = METRICS.get(one.name)
-        if metric is None or not metric.holds(one):
+        taken = metric and metric.taken(one)
+        if metric is None or taken is None:
             continue
         if metric.type != "gauge" or runner.fresh or (runner.reports and metric.of_runner):
             members = view.series.setdefault(one.name, {})
-            old = members.get(one.labels)
-            members[one.labels] = one if old is None else folded(old, one, metric.runners)
+            old = members.get(taken.labels)
+            members[taken.labels] = taken if old is None else folded(old, taken, metric.runners)
     if not view.runners:
         view.night_s, view.night_asked, view.objectives = shown.night_s, shown.night_asked, shown.objectives
         view.now_ns = shown.now_ns

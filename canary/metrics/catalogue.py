@@ -15,14 +15,15 @@ _MODE = (*_PARTITION, "mode")
 _LEADER, _COORDINATOR, _BROKER = (*_CLUSTER, "leader"), (*_CLUSTER, "coordinator"), (*_CLUSTER, "broker")
 _GROUP, _TOPIC, _RUNNER = (*_CLUSTER, "group"), (*_CLUSTER, "topic"), (*_CLUSTER, "runner")
 _CONSUMER, _RECEIVER = (*_PARTITION, "consumer"), ("receiver",)
+_DELIVERY = (*_CONSUMER, "mode")
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
     return Metric(name, "counter", text, labels, **more)
 
 
-def _histogram(name: str, text: str, labels: tuple[str, ...]) -> Metric:
-    return Metric(name, "histogram", text, labels, LATENCY_BUCKETS)
+def _histogram(name: str, text: str, labels: tuple[str, ...], **more: Any) -> Metric:
+    return Metric(name, "histogram", text, labels, LATENCY_BUCKETS, **more)
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -59,7 +60,7 @@ METRICS: dict[str, Metric] = {
             "Probes among the skipped ones for which the writer came too late: the canary's fault, not the cluster's.",
             _MODE,
         ),
-        _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _CONSUMER),
+        _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _DELIVERY, added=1),
         _counter(
             "canary_foreign_records_total",
             "Deliveries of records that are not ours (another canary's, a mirror's, others): counted, not judged.",
@@ -87,7 +88,10 @@ METRICS: dict[str, Metric] = {
         *PROOF_METRICS,
         _histogram("canary_produce_latency_seconds", "Time from produce() to the acknowledgement.", _MODE),
         _histogram(
-            "canary_end_to_end_latency_seconds", "Time from produce() to the first delivery to the consumer.", _CONSUMER
+            "canary_end_to_end_latency_seconds",
+            "Time from produce() to the first delivery to the consumer.",
+            _DELIVERY,
+            added=1,
         ),
         _histogram(
             "canary_transaction_latency_seconds", "Time from commit_transaction() to its return.", ("cluster", "mode")

@@ -12,7 +12,7 @@ from canary.anomalies.online.gauges import Waiting, stalled, suspects, unseen, w
 from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.losses.scrub import ratio
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
-from canary.anomalies.online.state import State, Topic
+from canary.anomalies.online.state import Probed, State, Topic
 from canary.metrics.metric import Column, Measurement
 from canary.metrics.proofs import Proof, proofs
 from canary.metrics.published import Published, Rows, TopicView, Unanswered
@@ -41,10 +41,6 @@ _OF_READERS = {
 _OF_LEADERS = {
     "canary_leader_produce_latency_seconds": attrgetter("produce_latency"),
     "canary_leader_end_to_end_latency_seconds": attrgetter("delivery_latency"),
-}
-_HISTOGRAMS = {
-    "canary_produce_latency_seconds": attrgetter("produce_latency"),
-    "canary_end_to_end_latency_seconds": attrgetter("delivery_latency"),
 }
 
 
@@ -211,28 +207,43 @@ def _counters(state: State, places: Sequence[tuple[str, int]], meters: Sequence[
     for name, of in _OF_MODES.items():
         yield from _counts(name, list(map(of, meters)), at_0)
     everywhere = [0 if to_be is not None else None for to_be in probed]
-    yield from _counts("canary_probes_seen_total", [one.seen for one in meters], dict.fromkeys(ISOLATIONS, everywhere))
+    at_0, written = dict.fromkeys(ISOLATIONS, everywhere), _written(probed, meters)
+    yield from _counts("canary_probes_seen_total", [one.seen for one in meters], at_0, written)
     yield from _counts("canary_foreign_records_total", [one.foreign for one in meters], {})
     yield _column("canary_offset_regressions_total", (one.regressions for one in meters))
-    for name, of in _HISTOGRAMS.items():
-        yield from _histograms(name, list(map(of, meters)))
+    yield from _histograms("canary_produce_latency_seconds", [one.produce_latency for one in meters])
+    yield from _histograms("canary_end_to_end_latency_seconds", [one.delivery_latency for one in meters], written)
+
+
+def _written(probed: Iterable[Probed | None], meters: Iterable[Meters]) -> str | tuple[str, ...]:
+    """Return the mode that writes to each partition: there is one for each topic, the last one where none is set."""
+    modes = tuple(
+        next(iter(to_be.modes), "") if to_be is not None else next(reversed(one.sent), "")
+        for to_be, one in zip(probed, meters, strict=True)
+    )
+    return modes[0] if len(set(modes)) == 1 else modes
 
 
 def _counts(
-    name: str, counters: Sequence[Mapping[str, int]], at_0: Mapping[str, Sequence[int | None]]
+    name: str,
+    counters: Sequence[Mapping[str, int]],
+    at_0: Mapping[str, Sequence[int | None]],
+    *more: str | tuple[str, ...],
 ) -> Iterator[Column]:
     nowhere: Sequence[int | None] = [None] * len(counters)
     for label in dict.fromkeys(chain(at_0, *counters)):
         others = at_0.get(label, nowhere)
         values = [counter.get(label, other) for counter, other in zip(counters, others, strict=True)]
-        yield _column(name, values, label)
+        yield _column(name, values, label, *more)
 
 
-def _histograms(name: str, by_label: Sequence[Mapping[str, Histogram]]) -> Iterator[Column]:
+def _histograms(
+    name: str, by_label: Sequence[Mapping[str, Histogram]], *more: str | tuple[str, ...]
+) -> Iterator[Column]:
     for label in dict.fromkeys(chain(*by_label)):
         found = [one.get(label) for one in by_label]
         counts = tuple([None if one is None else tuple(one.counts) for one in found])
-        yield _column(name, [None if one is None else one.sum for one in found], label, counts=counts)
+        yield _column(name, [None if one is None else one.sum for one in found], label, *more, counts=counts)
 
 
 def _gauges(

@@ -69,6 +69,17 @@ class Metric:
     runners: Fold = "sum"
     partitions: Fold = "sum"
     of_runner: bool = False
+    added: int = 0
+    """How many of the last labels earlier releases did not have."""
+
+    def taken(self, one: Measurement) -> Measurement | None:
+        """Return a runner's measurement with this metric's labels, None if its labels or buckets are other ones.
+
+        A label that an earlier release did not have is empty, which is the same as none to Prometheus.
+        """
+        missing = len(self.labels) - 1 - len(one.labels)
+        whole = one._replace(labels=(*one.labels, *[""] * missing)) if 0 < missing <= self.added else one
+        return whole if self.holds(whole) else None
 
     def holds(self, one: Measurement) -> bool:
         """Return whether a runner's measurement has this metric's labels and buckets; another release's may not."""

@@ -10,7 +10,8 @@ _gauge = partial(Metric, type="gauge", labels=("cluster", "topic", "mode"))
 PROOF_METRICS: Final = (
     _gauge(
         "canary_mode_silent",
-        help="Partitions in which the mode has had no acknowledged probe for ten times its interval, and for 60 s.",
+        help="Partitions in which the mode has had no acknowledged probe (group: commit) for ten of its intervals, "
+        "and for 60 s.",
         runners="sum",
     ),
     _gauge(

@@ -3,7 +3,8 @@
 A promise (a write that was acknowledged, and whose transaction, if any, committed) waits until a tail consumer was
 given it. So "nothing waits" is knowledge, but not all of it: what expired, or went with its topic, waits no more and
 was never read; where no consumer has been given anything, nothing is known; and a mode that promises nothing has
-nothing that could wait.
+nothing that could wait. The mode ``group`` writes nothing: its promises are its commits, and a commit is read back when
+the group is answered that offset, or a later one.
 """
 
 from collections import defaultdict
@@ -37,7 +38,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of the writes of one mode to one topic.
+    """What is known of the writes of one mode to one topic; of ``group``, of its commits.
 
     Attributes:
         partitions: Into how many of its partitions the mode writes.
@@ -58,6 +59,12 @@ class Proof:
     unverified_ns: int = 0
     silent: Shortfall | None = None
     late: Shortfall | None = None
+
+    @property
+    def promise(self) -> str:
+        """What is promised, before its topic: "write of the mode plain to", "commit of the mode group in"."""
+        what, where = ("commit", "in") if WORKLOADS[self.mode].topic == "none" else ("write", "to")
+        return f"{what} of the mode {self.mode} {where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,9 @@ def proofs(state: State, waiting: Iterable[Waiting]) -> tuple[Proof, ...]:
     for one in waiting:
         consumers = unread[one.topic, one.partition, one.mode]
         consumers[one.consumer] = min(one.oldest_ns, consumers.get(one.consumer, one.oldest_ns))
-    probed = {(topic, mode): wanted for topic, wanted in state.probed.items() for mode in wanted.modes}
+    probed = {
+        (topic, mode): wanted for topic, wanted in state.probed.items() for mode in (*wanted.modes, *wanted.committing)
+    }
     former = dict.fromkeys((topic, mode) for (topic, _), one in state.meters.items() for mode in one.unverified)
     found = [_proof(state, topic, wanted, mode, unread) for (topic, mode), wanted in probed.items()]
     found += [_closed(state, *key) for key in former if key not in probed]

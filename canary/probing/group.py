@@ -1,8 +1,8 @@
 """A consumer group on the main topic: members join and leave on purpose, read, and commit what they have read.
 
-What is watched is the group's memory: once a commit of offset 545 is acknowledged, the member that takes the partition
-over must not be answered 526 (jepsen-redpanda 1.2). Whether members are given every record is not looked at here: tail
-consumers read the same records.
+What is watched is the group's memory: once a commit of offset 545 is acknowledged, neither the member that takes the
+partition over nor the one that has it must be answered 526 (jepsen-redpanda 1.2). Whether members are given every
+record is not looked at here: tail consumers read the same records.
 
 All members live in one thread, so that a commit and the fetch that follows it have one order.
 """
@@ -34,6 +34,8 @@ AGAIN_S = 1.0
 """How long it is waited before a doubtful answer is asked for again."""
 _AGAIN = 3
 """How often a doubtful answer is asked for again."""
+_READ_BACK_S = 5.0
+"""How often members ask for what they have committed; not more often than they commit."""
 _GONE = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS})
 """Errors of a commit that a rebalance makes."""
 
@@ -108,7 +110,18 @@ class _Member:
         self._report_offsets("committed", promised)
 
     def _on_assign(self, client: Any, places: Sequence[Any]) -> None:
-        """Ask for the committed offsets, and begin there; ask again when one is below an acknowledged commit.
+        """Ask for the committed offsets, where the client begins."""
+        self._ask(client, places)
+
+    def read_back(self) -> bool:
+        """Ask for what was committed; returns False where nothing is."""
+        places = [TopicPartition(self._probe.topic, partition) for partition in self._committed]
+        if places:
+            self._ask(self.client, places)
+        return bool(places)
+
+    def _ask(self, client: Any, places: Sequence[Any]) -> None:
+        """Ask for committed offsets, and again when one is below an acknowledged commit.
 
         A coordinator that was frozen and replaced meanwhile answers with its old offsets until it learns of that: for
         some tenths of a second, longer on a busy machine.
@@ -123,7 +136,7 @@ class _Member:
                 found = client.committed(list(places), timeout=_ASK_S)
         except KafkaException as raised:
             self._report(raised.args[0])
-            return  # the client asks again by itself
+            return  # it is asked again: by the client that begins, or at the next turn
         offsets = {place.partition: place.offset for place in found if place.error is None}
         self._probe.committed |= {p: max(offset, 0) for p, offset in offsets.items()}
         self._report_offsets("fetched", offsets)
@@ -181,7 +194,7 @@ class GroupProbe(Writer):
     def run(self) -> None:
         """Read and commit until stopped."""
         commit_at = system.monotonic()
-        rebalance_at = commit_at + self._settings.rebalance_every
+        rebalance_at, read_back_at = commit_at + self._settings.rebalance_every, commit_at
         while not self.stopping.is_set():
             self._obey()
             self._coordinators.look(self._members[0].client if self._members else None)
@@ -195,10 +208,17 @@ class GroupProbe(Writer):
                 commit_at = now + self._settings.interval
                 for member in self._members:
                     member.commit()
+            if now >= read_back_at and self._read_back():
+                read_back_at = system.monotonic() + max(self._settings.interval, _READ_BACK_S)
             if now >= rebalance_at:
                 rebalance_at = now + self._settings.rebalance_every
                 log.debug("group_member_leaves", worker=self.name, member=self._members[0].name)
                 self._members.pop(0).leave()
+
+    def _read_back(self) -> bool:
+        """Let every member ask for what it has committed; returns False where none has anything."""
+        asked = [member.read_back() for member in self._members]
+        return any(asked)
 
     def measure(self, error: KafkaError | None, took_s: float | None) -> None:
         """Count a commit that has its outcome: how long (s) it took, or that it failed.

@@ -114,7 +114,10 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
     if silent:
         return [f"{name} did not answer within {patience:g} s" for name in silent]
     stopping.wait(seconds)
-    until(lambda runner: not _unproven(runner, "acknowledged"), system.monotonic() + patience)
+    until(
+        lambda runner: not (_unproven(runner, "acknowledged") or _unproven(runner, "read back")),
+        system.monotonic() + patience,
+    )
     for runner in runners:
         runner.silence()
     settled = system.monotonic() + _SETTLE_S
@@ -132,7 +135,7 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
     doubts += [f"{name}: not everything could be read again" for name in unread]
     doubts += [f"{name}: suspicions without an answer" for name in until(lambda one: not _shown(one).suspects, settled)]
     doubts += [
-        f"{runner.name}: no probe {of} was {what}"
+        f"{runner.name}: no {of} was {what}"
         for runner in runners
         for what in ("acknowledged", "read back")
         for of in _unproven(runner, what)
@@ -149,10 +152,10 @@ def _probe(runners: list[ClusterRunner], seconds: float, stopping: system.Event)
 
 
 def _unproven(runner: ClusterRunner, what: str) -> list[str]:
-    """Return of which modes and topics no probe was acknowledged, or none of those that were was read back."""
+    """Return of which modes and topics nothing was acknowledged, or nothing of what was is read back."""
     found = [one for one in _shown(runner).proofs if one.partitions]
     bare = [one for one in found if not (one.acknowledged_ns if what == "acknowledged" else one.verified_ns)]
-    return [f"of the mode {one.mode} to {one.topic}" for one in bare if what == "acknowledged" or one.acknowledged_ns]
+    return [f"{one.promise} {one.topic}" for one in bare if what == "acknowledged" or one.acknowledged_ns]
 
 
 def _shown(runner: ClusterRunner) -> Published:

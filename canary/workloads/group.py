@@ -22,7 +22,7 @@ WORKLOAD = Workload(
     source="idempotent",
     settings=GroupSettings,
     summary="A consumer group on the main topic: members join and leave on purpose, and commit explicitly.",
-    does="a consumer group on the main topic whose members join, leave and commit",
+    does="a consumer group on the main topic whose members join, leave and commit, and ask for what they committed",
     finds="committed offsets that go back, groups that forget",
     costs="a consumer for each member, no records",
 )

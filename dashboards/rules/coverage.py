@@ -171,8 +171,8 @@ COVERAGE = (
         hold="1m",
         keep="5m",
         summary="The mode {{ $labels.mode }} has no acknowledged write in {{ $labels.cluster }}",
-        meaning="The mode has had no acknowledged probe in some partitions for ten times its interval, and for a "
-        "minute: what only this mode finds there goes unnoticed.",
+        meaning="The mode has had no acknowledged probe (group: commit) in some partitions for ten of its intervals, "
+        "and for a minute: what only this mode finds there goes unnoticed.",
         now="{{ $value | humanize }} partitions of {{ $labels.topic }} in {{ $labels.cluster }}.",
         advice=(
             "GET /api/v1/clusters/{cluster}/summary names the partitions, and since when (`modes`).",

@@ -92,12 +92,14 @@ def view(
         place = ["durability-canary", str(number)]
         for outcome, value in (("sent", acked), ("acked", acked), ("failed", 0), ("indeterminate", 0)):
             measurements.append([f"canary_probes_{outcome}_total", [*place, "idempotent"], value])
+        given = acked if seen is None else seen
         for consumer in ("read_committed", "read_uncommitted"):
-            measurements.append(["canary_probes_seen_total", [*place, consumer], acked if seen is None else seen])
+            measurements.append(["canary_probes_seen_total", [*place, consumer, "idempotent"], given])
             measurements.append(["canary_unseen_probes", [*place, consumer], 0])
-            given = acked if seen is None else seen
             timed = [0, 0, 0, given, *[0] * 10]
-            measurements.append(["canary_end_to_end_latency_seconds", [*place, consumer], 0.02 * given, timed])
+            measurements.append(
+                ["canary_end_to_end_latency_seconds", [*place, consumer, "idempotent"], 0.02 * given, timed]
+            )
         counts = [0, 0, acked, *[0] * 11]
         measurements.append(["canary_produce_latency_seconds", [*place, "idempotent"], 0.007 * acked, counts])
         measurements.append(["canary_log_end_offset", place, acked])

@@ -53,6 +53,10 @@ def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> No
         f"prod has never acknowledged a write of the mode transactional to {TOPIC}: it proves nothing. "
         f"All that prod acknowledged of the mode idempotent until {date_and_time(NOW_NS - S)} was read back."
     )
+    group = proof("group", acknowledged_ns=0, verified_ns=0, silent=shortfall(0, 1, 2))
+    assert judged(proof(), group).sentence.startswith(
+        f"prod has never acknowledged a commit of the mode group in {TOPIC}: it proves nothing."
+    )
     before = judged(proof(), never | {"silent": None})
     assert (before.level, before.kept) == ("watch", True)
     assert f"no write of the mode transactional to {TOPIC} is acknowledged yet" in before.sentence

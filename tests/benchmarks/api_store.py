@@ -91,7 +91,7 @@ def wide_view(partitions: int, *, buckets: int = 14, acked: int = 100) -> bytes:
 
 
 OUTCOMES = ("sent", "acked", "failed", "indeterminate")
-OF_READERS = ("probes_seen_total", "unseen_probes", "unseen_oldest_seconds", "consumer_position", "consumer_stalled")
+OF_READERS = ("unseen_probes", "unseen_oldest_seconds", "consumer_position", "consumer_stalled")
 OF_LOGS = (
     "log_start_offset",
     "log_end_offset",
@@ -113,5 +113,6 @@ def _series(partition: str, acked: int, buckets: int) -> Iterator[list[object]]:
     yield ["canary_produce_latency_seconds", [*place, "idempotent"], 0.7, counts]
     for consumer in ("read_committed", "read_uncommitted"):
         yield from ([f"canary_{name}", [*place, consumer], acked] for name in OF_READERS)
-        yield ["canary_end_to_end_latency_seconds", [*place, consumer], 0.9, counts]
+        yield ["canary_probes_seen_total", [*place, consumer, "idempotent"], acked]
+        yield ["canary_end_to_end_latency_seconds", [*place, consumer, "idempotent"], 0.9, counts]
     yield from ([f"canary_{name}", place, 3] for name in OF_LOGS)

@@ -24,7 +24,7 @@ def test_every_counter_of_what_is_to_be_probed_is_there_at_0_before_the_cluster_
         assert series(state, f"canary_probes_{outcome}_total") == places
     assert series(state, "canary_unverified_expired_total") == places
     consumers = ("read_committed", "read_uncommitted")
-    seen = {(topic, p, who): 0 for topic, p, _ in places for who in consumers}
+    seen = {(topic, p, who, mode): 0 for topic, p, mode in places for who in consumers}
     assert series(state, "canary_probes_seen_total") == seen
 
 
@@ -35,7 +35,19 @@ def test_the_series_are_those_of_the_topic_as_it_is_once_it_is_known() -> None:
     bench.poll()
     found = series(bench.tracker.state, "canary_probes_acked_total")
     assert found == {(TOPIC, "0", "idempotent"): 3, (TOPIC, "0", "plain"): 0}
-    assert series(bench.tracker.state, "canary_probes_seen_total")[TOPIC, "0", "read_committed"] == 3
+    assert series(bench.tracker.state, "canary_probes_seen_total")[TOPIC, "0", "read_committed", "idempotent"] == 3
+
+
+def test_deliveries_and_their_latencies_have_the_mode_that_writes_to_the_topic() -> None:
+    """A topic that is probed no more keeps the mode that wrote there last: its counters go on."""
+    bench = Bench()
+    bench.write(3)
+    bench.poll()
+    place = (TOPIC, "0", "read_committed", "idempotent")
+    for probed in ({}, {TOPIC: Probed(["idempotent"], [0]), "t-plain": Probed(["plain"], [0])}):
+        bench.tracker.state.probed = probed
+        assert series(bench.tracker.state, "canary_probes_seen_total")[place] == 3
+        assert place in series(bench.tracker.state, "canary_end_to_end_latency_seconds")
 
 
 def test_of_what_was_not_sent_the_canary_s_own_fault_is_counted_apart() -> None:

@@ -146,6 +146,49 @@ def test_a_partition_that_acknowledges_nothing_is_named_where_each_round_writes_
     assert (silent.partitions, silent.of) == ((1, 2, 3), 4)
 
 
+def committing(bench: Bench, reason: str, offset: int | None) -> None:
+    bench.now_ns += S
+    bench.fold(f.GroupOffset(bench.now_ns, "g", TOPIC, 0, offset, reason))
+
+
+def test_a_group_that_never_commits_is_named_though_it_writes_nothing() -> None:
+    bench = probing(partitions=2)
+    bench.tracker.state.probed[TOPIC].committing.append("group")
+    bench.write(3)
+    bench.poll()
+    committing(bench, "fetched", None)
+    pass_time(bench, 62)
+    silent = proof(bench, "group").silent
+    assert silent is not None
+    assert proof(bench, "group").verified_ns == 0
+    assert proof(bench, "group").promise == "commit of the mode group in"
+
+
+def test_what_a_group_committed_is_verified_when_it_is_answered_that_or_more() -> None:
+    bench = probing()
+    bench.tracker.state.probed[TOPIC].committing.append("group")
+    bench.write(9)
+    bench.poll()
+    committing(bench, "fetched", None)
+    committing(bench, "committed", 3)
+    first_ns = bench.tracker.state.now_ns
+    assert (proof(bench, "group").acknowledged_ns, proof(bench, "group").verified_ns) == (first_ns, 0)
+    committing(bench, "fetched", 3)
+    assert proof(bench, "group").verified_ns == first_ns
+    committing(bench, "committed", 5)
+    second_ns = bench.tracker.state.now_ns
+    committing(bench, "committed", 7)
+    found = proof(bench, "group")
+    assert (found.acknowledged_ns, found.verified_ns) == (bench.tracker.state.now_ns, second_ns)
+    committing(bench, "fetched", 7)
+    assert (proof(bench, "group").silent, proof(bench, "group").late) == (None, None)
+    assert proof(bench, "group").verified_ns == proof(bench, "group").acknowledged_ns
+    committing(bench, "committed", 8)
+    committing(bench, "fetched", 6)  # it has gone back
+    pass_time(bench, 32)
+    assert proof(bench, "group").late is not None
+
+
 def test_a_restart_does_not_make_a_mode_silent_that_was_not() -> None:
     bench = probing()
     bench.write(3)

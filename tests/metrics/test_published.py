@@ -8,7 +8,7 @@ import math
 import orjson
 import pytest
 
-from canary.metrics import Measurement, Published, measured
+from canary.metrics import METRICS, Measurement, Published, measured
 from canary.metrics.findings import Audit, Finding, Note
 from canary.metrics.metric import Column
 from canary.metrics.published import ConsumerView, PartitionView, Rows, dumps, loads
@@ -48,6 +48,17 @@ def test_a_partition_has_no_consumer_that_does_not_read_it() -> None:
     )
     assert tuple(shown.partitions) == tuple(shown.partitions[:]) == rows
     assert loads(dumps(shown), 0).partitions == rows
+
+
+def test_a_label_that_an_earlier_release_did_not_have_is_empty() -> None:
+    """Of a runner that is not upgraded yet, and of one that is gone, what was delivered still counts."""
+    seen = METRICS["canary_probes_seen_total"]
+    before = Measurement(seen.name, ("t", "0", "rc"), 5)
+    assert seen.taken(before) == before._replace(labels=("t", "0", "rc", ""))
+    now = Measurement(seen.name, ("t", "0", "rc", "plain"), 5)
+    assert seen.taken(now) == now
+    assert seen.taken(before._replace(labels=("t", "0"))) is None
+    assert METRICS["canary_unseen_probes"].taken(before._replace(labels=("t", "0"))) is None
 
 
 def test_a_measurement_is_an_array_and_only_a_histogram_s_has_counts() -> None:

@@ -451,6 +451,7 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("_proof", "WORKLOADS[mode].every_partition", "False"),
         ("_proof", "min(waits, default=acknowledged_ns)", "acknowledged_ns"),
         ("_proof", "max(one.promised_ns, one.began_ns)", "one.promised_ns or one.began_ns"),
+        ("proofs", "(*wanted.modes, *wanted.committing)", "wanted.modes"),
     ),
     *mutations(
         _RULES + "topology/liveness.py",

@@ -84,6 +84,16 @@ def test_an_answer_at_what_was_committed_is_believed(inbox: Recording) -> None:
     assert assigned(inbox, 2089, 2089) == [2089]
 
 
+def test_a_member_asks_for_what_it_has_committed(inbox: Recording) -> None:
+    member = group._Member(0, a_group(inbox))
+    assert not member.read_back()
+    assert told(inbox, "fetched") == []
+    member._on_commit(None, [TopicPartition("t", 0, 12)])
+    member.client.answers = [7, 12]
+    assert member.read_back()
+    assert told(inbox, "fetched") == [12]
+
+
 def test_of_two_commits_on_their_way_at_once_the_lower_one_is_what_the_group_was_promised(inbox: Recording) -> None:
     """The client sends the first one again after the second when the coordinator moves."""
     member = group._Member(0, a_group(inbox))

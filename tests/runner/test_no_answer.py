@@ -8,6 +8,7 @@ from canary.runner.cluster import connection
 from canary.runner.cluster.cluster import ClusterRunner
 from canary.runner.cluster.memory import probed
 from canary.settings import load
+from canary.settings.clusters import ClusterSettings
 from storage.store import Store
 from tests.support import stores
 from tests.support.waiting import until
@@ -63,3 +64,13 @@ def test_a_cluster_that_never_answered_has_series_at_0_and_says_what_it_waits_fo
 def test_a_runner_awaits_its_own_share_of_the_partitions(tmp_path: Path) -> None:
     (cluster,) = settings(tmp_path, "shard: 1/2").clusters
     assert {topic: one.partitions for topic, one in probed(cluster).items()} == {"t": [1, 3]}
+
+
+def test_a_mode_that_reads_another_one_s_topic_is_not_awaited_more_often_than_that_one_writes() -> None:
+    """A relay or a group has nothing to do while its input is written once in two minutes."""
+    modes = {"idempotent": {"interval": "2m"}, "relay": {}, "group": {}}
+    cluster = ClusterSettings(name="c", topic={"name": "t"}, modes=modes)  # type: ignore[arg-type]
+    found = probed(cluster)
+    assert found["t"].intervals == {"idempotent": 120.0, "group": 120.0}
+    assert (found["t"].modes, found["t"].committing) == (["idempotent"], ["group"])
+    assert found["t-relay"].intervals == {"relay": 120.0}

@@ -32,9 +32,12 @@ class Meters:
     delivery_latency: dict[str, Histogram] = field(default_factory=dict)
     regressions: int = 0
     promised_ns: dict[str, int] = field(default_factory=dict)
-    """By mode: when a write was promised last (acknowledged, or its transaction committed)."""
+    """By mode: when a write was promised last (acknowledged, or its transaction committed), or a group's offset."""
     unread_ns: dict[str, int] = field(default_factory=dict)
-    """By mode: when the first promise was made that no tail consumer had been given, since one was given any."""
+    """By mode: when the first promise was made that no tail consumer had been given, since one was given any.
+
+    What a group was promised it is given when it is answered that offset, or a later one.
+    """
     given_ns: dict[str, int] = field(default_factory=dict)
     """By mode: when a tail consumer was given a probe last."""
     unverified_ns: dict[str, int] = field(default_factory=dict)

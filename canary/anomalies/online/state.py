@@ -138,7 +138,9 @@ class Probed:
     share: list[int] = field(default_factory=lambda: [0, 1])
     """[index, of]: the runner's partitions are those whose number leaves this rest."""
     intervals: dict[str, float] = field(default_factory=dict)
-    """By mode: the time between two probes to a partition, in s."""
+    """By mode: the time between two probes to a partition, or two commits of a group, in s."""
+    committing: list[str] = field(default_factory=list)
+    """Modes that read it and commit offsets, and write nothing."""
 
 
 @dataclass(slots=True)

@@ -134,17 +134,22 @@ def _configured(tracker: Tracker, cluster: ClusterSettings) -> Tracker:
 
 
 def probed(cluster: ClusterSettings) -> dict[str, Probed]:
-    """Return by topic what the settings want probed: the partitions, the modes that write there, and more readers."""
+    """Return by topic what the settings want probed: the partitions, the modes, and more readers.
+
+    A mode that reads what another one writes has nothing to do more often than that one writes.
+    """
     found: dict[str, Probed] = {}
-    for mode, settings in cluster.modes.enabled().items():
+    modes = cluster.modes.enabled()
+    for mode, settings in modes.items():
         topic = cluster.topic_of(mode)
         share = cluster.share_of(topic)
         known = found.setdefault(
             topic, Probed([], list(share.mine(cluster.topic.partitions)), share=[share.index, share.of])
         )
-        if WORKLOADS[mode].topic != "none":
-            known.modes.append(mode)
-            known.intervals[mode] = settings.interval
+        workload = WORKLOADS[mode]
+        (known.committing if workload.topic == "none" else known.modes).append(mode)
+        source = modes.get(workload.source or "")
+        known.intervals[mode] = max(settings.interval, source.interval if source is not None else 0.0)
     if cluster.topic.name in found:
         found[cluster.topic.name].readers = list(racks_of(cluster))
     return found

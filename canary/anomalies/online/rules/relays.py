@@ -122,11 +122,17 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
     topic, log = scope.place(fact.topic, fact.partition)
     known, heard_ns = log.groups.get(fact.consumer), log.groups_heard_ns.get(fact.consumer, 0)
     log.groups_heard_ns[fact.consumer] = fact.at_ns
+    meters, now_ns = scope.meters(fact.topic, fact.partition), scope.state.now_ns
     if fact.reason == "committed":
         if fact.offset is not None:
             log.groups[fact.consumer] = fact.offset
+            meters.promised_ns[GROUP.name] = now_ns
+            meters.unread_ns.setdefault(GROUP.name, now_ns)
         return
     if known is None or (fact.offset is not None and fact.offset >= known):
+        meters.unread_ns.pop(GROUP.name, None)
+        if known is not None:
+            meters.given_ns[GROUP.name] = now_ns
         return
     if fact.offset is None and fact.at_ns - heard_ns >= _OFFSETS_KEPT_NS:
         del log.groups[fact.consumer]  # expired
