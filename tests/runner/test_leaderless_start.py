@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.runner.cluster.cluster import ClusterRunner
+from canary.runner.topics import probe_topics
 from canary.settings import load
 from storage.store import Store
 from storage.store.values import ViolationFilter
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from canary.lab import Lab
-    from canary.settings import Settings
+    from canary.settings import ClusterSettings, Settings
 
 pytestmark = [pytest.mark.kafka, pytest.mark.quick]
 
@@ -107,3 +109,35 @@ def test_a_partition_without_a_leader_at_the_start_keeps_no_other_and_no_mode_wa
         runner.stop(15)
     assert {one for one in said(store) if one[0] == "lost-write"} == {("lost-write", MAIN, 1)}
     assert ("unwritable", MAIN, 0) not in said(store)
+
+
+def test_a_topic_that_gets_no_answer_holds_nothing_else_up(
+    lab: Lab, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the start of the others nor the runner's loop, which starts an ended writer again."""
+    answers, ensure = threading.Event(), probe_topics.ensure
+
+    def held(admin: Any, cluster: ClusterSettings, topic: str) -> bool:
+        if topic == OWN:
+            answers.wait(120)
+        return ensure(admin, cluster, topic)
+
+    monkeypatch.setattr(probe_topics, "ensure", held)
+    settings = of(lab, tmp_path, "{idempotent: {}, transactional: {}}")
+    runner = ClusterRunner(settings, settings.clusters[0], store)
+    runner.start()
+    try:
+        until(runner.probing.is_set, 20, "it probes what it can")
+        assert acked(runner, OWN) == []
+        until(lambda: min(acked(runner), default=0) > 10, 20, "the other topic is probed")
+        assert runner._clients is not None
+        writers = runner._clients.probes[MAIN].writers
+        ended = writers["idempotent"]
+        ended.ask_stop()
+        until(lambda: writers["idempotent"] is not ended and writers["idempotent"].alive, 10, "there is another writer")
+        answers.set()
+        until(lambda: min(acked(runner, OWN), default=0) > 0, 30, "the topic that answers now is probed")
+    finally:
+        answers.set()
+        runner.stop(15)
+    assert said(store) == set()

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
-from canary.drills.rig.rig import Rig, StoppedError
+from canary.drills.rig.rig import CLUSTER, Rig, StoppedError
 from canary.drills.stage import PROBES
 from canary.drills.steps.canary import remember
 from canary.drills.steps.step import Step
@@ -42,6 +42,23 @@ class UntilMetric(Step):
         least = f"at least {self.at_least:g}" if self.at_least is not None else ""
         most = f"at most {self.at_most:g}" if self.at_most is not None else ""
         return f"{self.name}{{{labels}}} is {' and '.join(filter(None, (least, most)))}"
+
+
+@dataclass(frozen=True, slots=True)
+class UntilSentence(Step):
+    """The cluster's sentence, which is the head of its page, contains these words, in time."""
+
+    words: str
+    within_s: float = 10.0
+
+    def take(self, rig: Rig) -> None:
+        """Ask the API."""
+        path = f"/api/v1/clusters/{CLUSTER}/summary"
+        rig.expect(lambda: self.words in rig.canary.get(path).json()["sentence"], self.within_s, str(self))
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f'the page says "{self.words}"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,20 @@
 """The clients of the known cluster: readers, writers, watcher, auditor, re-reads. They open and close together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import structlog
 
 from canary.anomalies.online import Findings
+from canary.anomalies.violation import RereadRequest
 from canary.facts import ProducerLooked
-from canary.kafka.topic_creation import TopicError
 from canary.metrics.published import Published
 from canary.probing.readers.consumer import Target
 from canary.probing.readers.random_reads import RandomReader
 from canary.probing.readers.reread import RereadWorker
 from canary.probing.readers.scrub import Scrubber
 from canary.runner.cluster import audit, wiring
-from canary.runner.cluster.connection import Connection, NoAnswerError
+from canary.runner.cluster.connection import Connection
 from canary.runner.cluster.identities import Identities
 from canary.runner.cluster.memory import Memory, Predecessors
 from canary.runner.cluster.readers import readings
@@ -22,8 +22,9 @@ from canary.runner.cluster.workloads import TopicProbes
 from canary.runner.context import ClusterContext
 from canary.runner.supervision.supervisor import Supervisor
 from canary.runner.topics import probe_topics
+from canary.runner.topics.opener import TopicOpener
 from canary.runner.watching.besides import Besides
-from canary.settings import admin_config, consumer_config
+from canary.settings import UserError, admin_config, consumer_config
 from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
@@ -39,8 +40,8 @@ log = structlog.get_logger(__name__)
 
 STOP_S = 3.0
 _SPARE_S = 5.0
-_OPEN_S = 1.0
-"""A topic that could not be opened is asked for again after so long."""
+_OPEN_S, _LOOK_S = 1.0, 0.05
+"""For so long a start waits for its topics before it watches; and how often it looks."""
 _WHOLE_S = 5.0
 """For so long a start waits for all topics and partitions; then it begins with those that answer."""
 _GONE_NS = 10 * 10**9
@@ -104,7 +105,7 @@ class ClusterClients:
             inbox=context.inbox,
             clock=context.clock,
         )
-        self._spares_due = self._open_due = self._whole_until = 0.0
+        self._spares_due = self._whole_until = 0.0
         self._home = ("", "")
         """The store's installation and the cluster's own id."""
         self._predecessors: Predecessors = {}
@@ -113,6 +114,10 @@ class ClusterClients:
         for mode in context.cluster.modes.enabled():
             self._unopened.setdefault(context.cluster.topic_of(mode), []).append(mode)
         self._topics = tuple(self._unopened)
+        self._openers: dict[str, TopicOpener[TopicProbes]] = {}
+        """By topic that is being found or made, or made again."""
+        self._early: list[RereadRequest] = []
+        """What is to be read again in topics that have not answered yet."""
 
     def open(self, cluster_id: str, predecessors: Predecessors) -> bool:
         """Find or create the modes' topics, and start what watches them; False when stopped before.
@@ -120,29 +125,59 @@ class ClusterClients:
         A topic that cannot be had now is asked for again, and begins later than the others.
         """
         self._home, self._predecessors = (self._remembered.installation, cluster_id), predecessors
-        self._open_topics()
+        for topic, modes in self._unopened.items():
+            self._open_topic(topic, partial(self._new_probes, topic, modes, {}))
+        until = system.monotonic() + _OPEN_S
+        while self._openers and system.monotonic() < until and not self._context.stopping.wait(_LOOK_S):
+            self._take_opened()
         self._whole_until = system.monotonic() + _WHOLE_S
         self._watcher = self._new_watcher()
         self._supervisor.begin(*self._observers())
         return not self._context.stopping.is_set()
 
-    def _open_topics(self) -> None:
-        for topic, modes in list(self._unopened.items()):
-            found = self._connection.attempt(partial(self._ensure, topic), f"topic {topic}")
-            if found is None:
-                continue
-            if found:  # else its modes cannot run, and the others do
-                probes = self._topic_probes(topic)
-                for mode in modes:
-                    known = self._predecessors.get((topic, mode))
-                    make = partial(Identities, self._context, self._home, topic, mode, known)
-                    identities = self._connection.ask(make, "identity")
-                    if identities is None:
-                        return  # stopped
-                    probes.identities[mode] = identities
-                self.probes[topic] = probes
-            del self._unopened[topic]
-        self._open_due = system.monotonic() + _OPEN_S
+    def _open_topic(self, topic: str, make: Callable[[], TopicProbes]) -> None:
+        """Have a topic found or made beside this loop: a question that gets no answer holds no other one up."""
+        opener = TopicOpener(topic, self._connection.attempt, ensure=partial(self._ensure, topic), make=make)
+        self._openers[topic] = opener
+        opener.start()
+
+    def _new_probes(self, topic: str, modes: Sequence[str], identities: dict[str, Identities]) -> TopicProbes:
+        """Return what a topic is probed by; ``identities`` has those that an attempt before has taken.
+
+        Raises:
+            StoreError: the store does not answer.
+        """
+        for mode in modes:
+            if mode not in identities:
+                known = self._predecessors.get((topic, mode))
+                identities[mode] = Identities(self._context, self._home, topic, mode, known)
+        probes = self._topic_probes(topic)
+        probes.identities.update(identities)
+        return probes
+
+    def _take_opened(self) -> None:
+        """Take the topics that have answered, and start an opener again that has failed.
+
+        Raises:
+            UserError: the settings cannot be run.
+        """
+        opened = False
+        for topic, opener in list(self._openers.items()):
+            if opener.done:
+                del self._openers[topic]
+                if self._unopened.pop(topic, None) and opener.found is not None:  # else its modes cannot run
+                    self.probes[topic] = opener.found
+                    opened = True
+            elif not opener.alive and not opener.stopping.is_set():
+                if isinstance(opener.failure, UserError):
+                    raise opener.failure
+                if self._supervisor.may_start(opener.name, opener):
+                    opener.restart()
+        if opened:
+            early, self._early = self._early, []
+            self.act_on(Findings(rereads=early))
+            if self._watcher is not None:
+                self._watcher.watch(self.probes)
 
     @property
     def probing(self) -> bool:
@@ -174,6 +209,7 @@ class ClusterClients:
 
     def close(self) -> Predecessors:
         """Close every client; return the producers that the next ones succeed."""
+        self._leave_openers()
         self._supervisor.leave(*self._observers())
         writers = [writer for probes in self.probes.values() for writer in probes.writers.values()]
         stop_together([*writers, *self._readers(), *self._observers()], STOP_S)
@@ -191,16 +227,26 @@ class ClusterClients:
 
     def stop_reading(self) -> None:
         """Stop all that is left after :meth:`silence`."""
+        self._leave_openers()
         stop_together([*self._readers(), *self._observers()], STOP_S)
+
+    def _leave_openers(self) -> None:
+        """Let no topic be found or made any more; an answer that is still awaited counts for nothing."""
+        for opener in self._openers.values():
+            opener.ask_stop()
 
     def act_on(self, findings: Findings) -> None:
         """Read again, renew and look up what the judge asks for."""
         for request in findings.rereads:
-            self._rereads.ask(request)
+            if request.topic in self.probes:
+                self._rereads.ask(request)
+            elif request.topic in self._unopened:
+                self._early.append(request)
         if self._watcher is not None and (findings.rereads or findings.renewed or findings.urgent):
             self._watcher.ask_now()
         for topic in dict.fromkeys(findings.renewed):
-            self.probes[topic].renew(self._published())
+            if topic in self.probes:  # else it begins with the present incarnation
+                self.probes[topic].renew(self._published())
         for producer_id in findings.unknown_producers:
             try:
                 generation = self._context.store.identities.generation(producer_id)
@@ -229,23 +275,19 @@ class ClusterClients:
 
     def _begin_due(self) -> None:
         """Begin with topics that can be had and have answered by now; count what is not sent where nothing answers."""
-        if self._unopened and system.monotonic() >= self._open_due:
-            self._open_topics()
-            if self._watcher is not None:
-                self._watcher.watch(self.probes)
+        self._take_opened()
         for probes in self._due(self._published()):
             probes.begin(self._published(), self._context.stopping)
         for probes in self.probes.values() if self._is_late else ():
             probes.count_skipped(self._published())
 
     def _create_deleted_topics(self) -> None:
-        for topic in self._published().topics:
-            if topic.gone_since_ns and self._context.clock.now_ns() - topic.gone_since_ns > _GONE_NS:
-                try:
-                    self._ensure(topic.topic)
-                except (TopicError, NoAnswerError) as error:
-                    log.warning("topic_not_made_again", topic=topic.topic, error=str(error))
-        if not self._unopened:  # a topic is only made in the cluster that the client has met
+        for one in self._published().topics:
+            probes = self.probes.get(one.topic)
+            gone = one.gone_since_ns and self._context.clock.now_ns() - one.gone_since_ns > _GONE_NS
+            if gone and probes is not None and one.topic not in self._openers:
+                self._open_topic(one.topic, lambda probes=probes: probes)  # type: ignore[misc]
+        if not self._openers:  # a topic is only made in the cluster that the client has met
             self._connection.rest()
 
     def _renew_clients(self) -> None:

@@ -48,6 +48,7 @@ class Connection:
         self._admin: Any = None
         self.wrong_cluster: str | None = None
         self._context = context
+        self._lock = system.lock()
         self._waits: dict[str, str] = {}
         """By question that has no answer yet: why not."""
         sources = {origin.cluster for origin in context.cluster.replicated_from}
@@ -61,9 +62,10 @@ class Connection:
         Raises:
             NoAnswerError: its credentials are refused at once.
         """
-        if self._admin is None:
-            self._admin = self._new_admin()
-        return self._admin
+        with self._lock:  # topics are opened at the same time
+            if self._admin is None:
+                self._admin = self._new_admin()
+            return self._admin
 
     def rest(self) -> None:
         """Close the client, if there is one, until it is needed: one that waits wakes up several times a second."""

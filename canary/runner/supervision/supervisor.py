@@ -22,6 +22,7 @@ from canary.runner.publishing.judge import Judge
 from canary.runner.publishing.shipper import Shipper
 from canary.runner.publishing.troubles import Trouble
 from canary.runner.supervision.lease import LeaseRenewer
+from canary.runner.topics.opener import TopicOpener
 from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.worker import Worker
@@ -69,6 +70,7 @@ PARTS: Mapping[type, Rule] = {
     ReplicaScrubber: Rule(again=True, needed=False),
     MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),
+    TopicOpener: Rule(again=True, needed=True),  # ClusterClients takes what it has found
     RandomReader: Rule(again=True, needed=False),
     RereadWorker: Rule(again=True, needed=True),
     TailConsumer: Rule(again=True, needed=True),  # TopicProbes makes a new one, from its position
