@@ -228,6 +228,7 @@ def _unjudged(cluster: ClusterView) -> str:
 
 def waits(cluster: ClusterView) -> Iterator[str]:
     """Yield what keeps a runner from judging now."""
+    yield from verified.unwatched(cluster)
     yield from verified.unanswered(cluster)
     if cluster.waiting_for and not cluster.unanswered:
         yield f"The canary of {cluster.name} cannot judge now: {cluster.waiting_for}."

@@ -13,6 +13,8 @@ from canary.metrics.published import Unanswered
 
 UNVERIFIED_NS: Final = 3600 * 10**9
 """What expired unread makes the present unknown for so long; after that it is named beside what was kept."""
+UNWATCHED_S: Final = 30.0
+"""A runner asks each second; a round takes up to 15 s on a machine that is busy."""
 _ENDS: Final = "list_offsets"
 _OF_ALL: Final = frozenset({"describe_cluster", "list_topics"})
 """Questions that every broker answers."""
@@ -103,6 +105,16 @@ def gone(cluster: ClusterView) -> Iterator[str]:
         if topic.gone_since_ns is not None:
             held = f": {topic.promises:,} acknowledged writes were in it" if topic.promises else ""
             yield f"The topic {topic.topic} of {cluster.name} is gone {_since(cluster, topic.gone_since_ns)}{held}."
+
+
+def unwatched(cluster: ClusterView) -> Iterator[str]:
+    """Yield a sentence on what is unknown of a cluster that a runner's watcher asks nothing any more."""
+    if cluster.unwatched_s > UNWATCHED_S:
+        since = _since(cluster, cluster.now_ns - round(cluster.unwatched_s * 1e9))
+        yield (
+            f"What has changed in the topology of {cluster.name} (leaders, ends of logs, ids of topics) {since} is "
+            "unknown: the canary has asked nothing about it."
+        )
 
 
 def unanswered(cluster: ClusterView) -> Iterator[str]:

@@ -108,6 +108,8 @@ class ClusterView:
     unanswered: list[Unanswered] = field(default_factory=list)
     """The questions of live runners to the cluster that have no answer now."""
     last_proofs: list[Proof] = field(default_factory=list)
+    unwatched_s: float = 0.0
+    """For how long a runner has asked the cluster nothing about itself."""
     """What live runners know of the writes of each mode to each topic; without any, what the last one knew."""
     suspects: int = 0
     audited: list[tuple[str, str, int]] = field(default_factory=list)
@@ -306,6 +308,9 @@ def _take_present(view: ClusterView, shown: Published, runner: RunnerState) -> N
     if runner.fresh or len(view.runners) == 1:
         view.last_proofs = merged([*view.last_proofs, *shown.proofs])
     if runner.fresh:
+        if shown.watched_ns and shown.now_ns is not None:
+            unwatched_s = (shown.now_ns - shown.watched_ns) / 1e9
+            view.unwatched_s = max(unwatched_s, view.unwatched_s)
         view.unanswered += shown.unanswered
         view.groups = view.groups or shown.groups
         view.transactions = view.transactions or shown.transactions

@@ -70,6 +70,7 @@ def measured(state: State) -> Published:
         waiting_for=state.stopped or next((f"{one.question}: {one.error}" for one in unanswered), None),
         unanswered=() if state.stopped else unanswered,
         proofs=proven,
+        watched_ns=0 if state.stopped else max(state.started[1], *(one.at_ns for one in state.asks.values()), 0),
         suspects=sum(suspicions.values()),
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),

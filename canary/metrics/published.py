@@ -172,6 +172,8 @@ class Published:
     waiting_for: str | None = None
     unanswered: tuple[Unanswered, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    watched_ns: int = 0
+    """When the cluster was asked about itself last; 0: it is not to be asked now, or that is not known."""
     suspects: int = 0
     places: tuple[tuple[str, int], ...] = ()
     columns: tuple[Column, ...] = ()

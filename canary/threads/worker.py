@@ -14,12 +14,13 @@ class Worker:
 
     The threads, of which most workers have one, are daemons: a client library that hangs in its own close() may cost a
     thread, never the shutdown. ``failure`` is the exception that ended ``run`` last, if one did;
-    canary.runner.supervision.supervisor restarts it.
+    canary.runner.supervision.supervisor restarts it. ``turns`` is how often it has waited for its next round.
     """
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self.name = name
         self.failure: BaseException | None = None
+        self.turns = 0
         self.stopping = system.event()
         self.woken = system.event()
         self._threads = [self._new_thread() for _ in range(threads)]
@@ -67,6 +68,7 @@ class Worker:
 
     def wait(self, seconds: float) -> bool:
         """Sleep until ``woken`` is set or ``seconds`` have passed. Returns whether to go on."""
+        self.turns += 1
         self.woken.wait(seconds)
         self.woken.clear()
         return not self.stopping.is_set()

@@ -45,6 +45,18 @@ def test_a_cluster_of_which_all_is_verified_has_kept_every_write() -> None:
     assert said.kept
 
 
+def test_a_topology_that_is_not_asked_for_is_unknown_since_then() -> None:
+    """The judge goes on, with what readers and writers report."""
+    assert judged(proof(), watched_ns=NOW_NS - 29 * S).level == "safe"
+    said = judged(proof(), watched_ns=NOW_NS - 120 * S)
+    assert (said.level, said.kept) == ("unknown", False)
+    assert said.sentence == (
+        "What has changed in the topology of prod (leaders, ends of logs, ids of topics) "
+        f"since {date_and_time(NOW_NS - 120 * S)} (2 min) is unknown: the canary has asked nothing about it. "
+        f"All that prod acknowledged until {date_and_time(NOW_NS - S)} was read back."
+    )
+
+
 def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> None:
     never = proof("transactional", acknowledged_ns=0, verified_ns=0, silent=shortfall(0, 1, 2))
     said = judged(proof(), never)

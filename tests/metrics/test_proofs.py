@@ -202,6 +202,18 @@ def test_a_restart_does_not_make_a_mode_silent_that_was_not() -> None:
     assert proof(bench).silent is not None
 
 
+def test_when_the_cluster_was_asked_last_is_known_however_long_the_judge_goes_on_alone() -> None:
+    bench = probing()
+    bench.round()
+    asked_ns = measured(bench.tracker.state).watched_ns
+    assert bench.now_ns - S < asked_ns <= bench.now_ns
+    pass_time(bench, 100)
+    assert measured(bench.tracker.state).watched_ns == asked_ns
+    bench.restart()
+    started_ns = measured(bench.tracker.state).watched_ns
+    assert asked_ns + 90 * S < started_ns <= bench.tracker.state.now_ns
+
+
 def test_a_question_without_an_answer_is_unknown_until_a_whole_round_has_passed_without_that() -> None:
     bench = probing()
     bench.round()

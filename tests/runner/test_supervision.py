@@ -33,10 +33,12 @@ from canary.runner.supervision import supervisor as supervising
 from canary.runner.supervision.lease import TAKEN
 from canary.runner.supervision.supervisor import PARTS, Supervisor
 from canary.settings import load
+from canary.threads import system
 from canary.threads.backoff import Pauses
 from canary.threads.ports import SteadyClock
 from canary.threads.worker import Worker, in_background
 from canary.watching.elections.asking import WireWatcher
+from canary.watching.sampler import Watcher
 from storage.ledger import Ledger, LedgerError
 from storage.ledger.files import Disk
 from storage.store import Store
@@ -187,6 +189,35 @@ def test_whatever_the_disk_answers_the_shipper_tries_again(tmp_path: Path, monke
         assert shipper.failing == "[Errno 5] Input/output error"
         assert shipper.ship() == 1
         assert shipper.failing is None
+
+
+def test_a_watcher_that_hangs_is_named_and_a_process_that_was_paused_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks, at = threading.Event(), [100.0]
+    monkeypatch.setattr(Watcher, "run", lambda _self: asks.wait(60))
+    watcher = Watcher({}, ["t"], FactQueue(), SteadyClock())
+    supervisor = Supervisor(FactQueue(), print)
+    monkeypatch.setattr(system, "monotonic", lambda: at[0])
+    supervisor.look()
+    supervisor.begin(watcher)
+    try:
+
+        def looked(seconds: float, times: int = 1) -> Trouble | None:
+            for _ in range(times):
+                at[0] += seconds
+                supervisor.look()
+            return supervisor.troubles(judge())["watcher"]
+
+        assert looked(1, times=27) is None
+        assert looked(3600) is None, "it was paused with everything else"
+        trouble = looked(1, times=2)
+        assert trouble is not None
+        assert trouble.blind
+        assert trouble.words.startswith("its watcher has asked the cluster nothing for more than 30 s: what is newer")
+        watcher.woken.set()
+        watcher.wait(0)
+        assert looked(1) is None
+    finally:
+        asks.set()
 
 
 def test_a_supervisor_that_ends_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:

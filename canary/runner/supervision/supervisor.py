@@ -42,6 +42,8 @@ log = structlog.get_logger(__name__)
 CROWDED_S = 5.0
 """How long senders may pause for a crowded queue before that is a trouble; a burst of re-reads takes less."""
 _LOOK_S = 1.0
+HANGS_S = 30.0
+"""A part hangs that makes no round for so long; one takes seconds, and up to 15 s on a machine that is busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,12 @@ class Rule:
     """What happens when a part ends.
 
     ``again``: it is started again, else the runner ends. ``needed``: without it losses would go unnoticed.
+    ``hangs``: what is unknown while it makes no round; None: it has none, and what it no longer does shows elsewhere.
     """
 
     again: bool
     needed: bool
+    hangs: str | None = None
 
 
 PARTS: Mapping[type, Rule] = {
@@ -60,7 +64,11 @@ PARTS: Mapping[type, Rule] = {
     Flusher: Rule(again=True, needed=True),
     Shipper: Rule(again=True, needed=False),
     LeaseRenewer: Rule(again=True, needed=False),
-    Watcher: Rule(again=True, needed=True),
+    Watcher: Rule(
+        again=True,
+        needed=True,
+        hangs="what is newer of leaders, ends of logs and ids of topics is unknown, and no loss can be confirmed",
+    ),
     Auditor: Rule(again=True, needed=False),
     GroupWatcher: Rule(again=True, needed=False),
     TransactionWatcher: Rule(again=True, needed=False),
@@ -97,6 +105,9 @@ class Supervisor(Worker):
         self._lock = system.lock()
         self._pauses = Pauses()
         self._ended: dict[str, tuple[Rule, str]] = {}
+        self._still: dict[str, tuple[int, float]] = {}
+        """By part: its rounds at the last look, and for how long (s) there was no other one while we looked."""
+        self._looked_at = system.monotonic()
 
     def begin(self, *parts: Worker) -> None:
         """Start parts, and restart them from now on when they end."""
@@ -121,7 +132,12 @@ class Supervisor(Worker):
 
     def look(self) -> None:
         """Start again what has ended and may be started; give up when something ended for good."""
+        now = system.monotonic()
+        passed_s, self._looked_at = min(now - self._looked_at, 2 * _LOOK_S), now  # a paused process did not look
         with self._lock:
+            for part in self._parts:
+                turns, still_s = self._still.get(part.name, (part.turns, 0.0))
+                self._still[part.name] = part.turns, still_s + passed_s if turns == part.turns else 0.0
             for part in self._parts:
                 if part.alive:
                     continue
@@ -160,6 +176,11 @@ class Supervisor(Worker):
         for part in self._parts:
             if isinstance(part, _SAYING) and part.failing is not None:
                 found[part.name] = Trouble(part.failing, blind=False)
+        for part in self._parts:
+            hangs = rule_of(part).hangs
+            if hangs is not None and part.alive and self._still.get(part.name, (0, 0.0))[1] > HANGS_S:
+                words = f"its {part.name} has asked the cluster nothing for more than {HANGS_S:g} s: {hangs}"
+                found[part.name] = Trouble(words, blind=rule_of(part).needed)
         for what in self._pauses.failing():
             rule, failure = self._ended[what]
             found[what] = Trouble(f"its {what} ends again and again ({failure})", blind=rule.needed)
