@@ -12,6 +12,8 @@ asks for it::
 
 A fact that two equal samples do not enclose is of an unknown incarnation, and is never judged lost, moved or
 inconsistent. This is sound because no id is given twice: between two samples of one id there was no other incarnation.
+Metadata that is restored gives one twice: an id that was seen before is accepted as that of a new incarnation when all
+brokers agree on it; the samples of the incarnation between lie between those two.
 An incarnation that came and went between two rounds is not seen at all; its facts are of unknown incarnation, too.
 """
 
@@ -38,14 +40,15 @@ class Sighting(Enum):
     STALE = auto()
 
 
-def sighting(topic_id: str | None, known: str | None, former: Collection[str]) -> Sighting:
+def sighting(topic_id: str | None, known: str | None, former: Collection[str], *, agreed: bool = False) -> Sighting:
     """Return what it means that a broker answers with ``topic_id``.
 
     Args:
         topic_id: the answer; None from a broker of a Kafka without topic ids, which never tells a new incarnation.
         known: the id of the incarnation of now; None: no broker told one yet.
         former: the ids of earlier incarnations. A broker that answers with one has not learnt of the new topic yet.
+        agreed: all brokers have given it for a minute (TopicSeen).
     """
-    if topic_id is not None and topic_id in former:
+    if topic_id is not None and topic_id in former and not agreed:
         return Sighting.STALE
     return Sighting.SAME if topic_id is None or known in {None, topic_id} else Sighting.NEW

@@ -50,11 +50,15 @@ class TopologySeen(_Round):
 
 @dataclass(frozen=True, slots=True)
 class TopicSeen(_Round):
-    """The topic exists, as incarnation ``topic_id`` (None where the cluster has no ids), with so many partitions."""
+    """The topic exists, as incarnation ``topic_id`` (None where the cluster has no ids), with so many partitions.
+
+    ``agreed``: every broker that answers, asked one by one, has given this id for a minute.
+    """
 
     topic: str
     topic_id: str | None
     partitions: int
+    agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ _MODE = (*_PARTITION, "mode")
 _LEADER, _COORDINATOR, _BROKER = (*_CLUSTER, "leader"), (*_CLUSTER, "coordinator"), (*_CLUSTER, "broker")
 _GROUP, _TOPIC, _RUNNER = (*_CLUSTER, "group"), (*_CLUSTER, "topic"), (*_CLUSTER, "runner")
 _CONSUMER, _RECEIVER = (*_PARTITION, "consumer"), ("receiver",)
-_DELIVERY = (*_CONSUMER, "mode")
+_SEEN: dict[str, Any] = {"labels": (*_CONSUMER, "mode"), "added": 1}
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = _CLUSTER, **more: Any) -> Metric:
@@ -60,7 +60,7 @@ METRICS: dict[str, Metric] = {
             "Probes among the skipped ones for which the writer came too late: the canary's fault, not the cluster's.",
             _MODE,
         ),
-        _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", _DELIVERY, added=1),
+        _counter("canary_probes_seen_total", "Deliveries of our probes to a consumer.", **_SEEN),
         _counter(
             "canary_foreign_records_total",
             "Deliveries of records that are not ours (another canary's, a mirror's, others): counted, not judged.",
@@ -88,10 +88,7 @@ METRICS: dict[str, Metric] = {
         *PROOF_METRICS,
         _histogram("canary_produce_latency_seconds", "Time from produce() to the acknowledgement.", _MODE),
         _histogram(
-            "canary_end_to_end_latency_seconds",
-            "Time from produce() to the first delivery to the consumer.",
-            _DELIVERY,
-            added=1,
+            "canary_end_to_end_latency_seconds", "Time from produce() to the first delivery to the consumer.", **_SEEN
         ),
         _histogram(
             "canary_transaction_latency_seconds", "Time from commit_transaction() to its return.", ("cluster", "mode")

@@ -100,6 +100,8 @@ def _topic(topic: Topic) -> TopicView:
         incarnations=len(topic.dead_ids) + 1,
         promises=topic.promises,
         gone_since_ns=topic.gone_since_ns,
+        former_id=topic.former_id,
+        former_since_ns=topic.former_since_ns or None,
         modes=tuple(sorted({stream.mode for stream in topic.streams})),
     )
 

@@ -118,6 +118,9 @@ class TopicView:
     incarnations: int = 1
     promises: int = 0
     gone_since_ns: int | None = None
+    former_id: str | None = None
+    """The id of a former incarnation that brokers answer with in place of ``topic_id``."""
+    former_since_ns: int | None = None
     modes: tuple[str, ...] = ()
 
     @property

@@ -100,6 +100,16 @@ def _by_number(
     return tuple(sorted(found or (), key=lambda one: one.partition)) or WireError(f"nothing is said of topic {topic}")
 
 
+def brokers(admin: Any) -> tuple[list[int], int]:
+    """Return the ids of all brokers, and of that which clients take for the controller, as a broker at hand knows them.
+
+    Raises:
+        WireError: it does not answer.
+    """
+    answer = asked(admin, MetadataRequest(topics=[]))
+    return sorted(one.node_id for one in answer.brokers), int(answer.controller_id)
+
+
 def names(admin: Any) -> list[str]:
     """Return the names of all topics that we may Describe, as whichever broker is at hand knows them.
 

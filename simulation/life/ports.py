@@ -13,6 +13,8 @@ import structlog
 from canary.facts import each
 from canary.kafka import opening
 from canary.threads import system
+from canary.watching import topic_ids
+from canary.wire.errors import WireError
 from simulation.clients import SimulatedKafka
 from simulation.machine.schedule import Process
 from simulation.world.world import World
@@ -69,6 +71,11 @@ def installed(world: World) -> Iterator[None]:
         ship(converted, url=url, name=name)
         truth.was_shipped(converted.tables["probes"].to_pylist())
 
+    def unanswered(*_: Any) -> Any:
+        raise WireError("the world's brokers answer librdkafka alone")
+
+    ask = topic_ids.answers
+    topic_ids.answers = unanswered
     fsspec.filesystem("memory").store.clear()
     before_system, before_clients = system.use(world.system), opening.use(Clients(world))  # type: ignore[arg-type]
     Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]
@@ -80,6 +87,7 @@ def installed(world: World) -> Iterator[None]:
     finally:
         Ledger.append, Violations.record = append, record  # type: ignore[method-assign]
         shipping.ship = ship
+        topic_ids.answers = ask
         system.use(before_system)
         opening.use(before_clients)
         structlog.configure(**configured)

@@ -50,16 +50,16 @@ class TopicIds:
         """The last answer: an id, GONE, or None before the first one."""
         return GONE if self.gone else self.known
 
-    def sample(self, asked: int, topic_id: str | None) -> None:
-        """Take an answer to the question number ``asked`` (0: one of an earlier segment)."""
+    def sample(self, asked: int, topic_id: str | None, *, agreed: bool = False) -> None:
+        """Take an answer to the question number ``asked`` (0: one of an earlier segment); ``agreed`` as TopicSeen's."""
         if topic_id is None:
             return
         if topic_id != GONE:
-            found = sighting(topic_id, self.known, self.former)
+            found = sighting(topic_id, self.known, self.former, agreed=agreed)
             if found is Sighting.STALE:
                 return
             if found is Sighting.NEW:
-                self.former.append(str(self.known))
+                self.former = [*(one for one in self.former if one != topic_id), str(self.known)]
             self.known = topic_id
         self.gone = topic_id == GONE
         self.asked.append(max(asked, self.asked[-1] if self.asked else 0))
@@ -115,7 +115,8 @@ class Incarnations:
             self._asked += 1
             self._questions[fact.sample] = self._asked
             return
-        self._topic(fact.topic).sample(self._questions.get(fact.sample, 0), _answer(fact))
+        agreed = isinstance(fact, TopicSeen) and fact.agreed
+        self._topic(fact.topic).sample(self._questions.get(fact.sample, 0), _answer(fact), agreed=agreed)
 
     def here(self, topic: str) -> Place:
         """Return the place of a fact that comes now."""

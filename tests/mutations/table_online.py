@@ -610,7 +610,8 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         "canary/facts/incarnation.py",
         _TESTS,
-        ("sighting", "topic_id is not None and topic_id in former", "False"),
+        ("sighting", "topic_id is not None and topic_id in former and not agreed", "False"),
+        ("sighting", "topic_id is not None and topic_id in former and not agreed", "topic_id in former"),
         ("sighting", "topic_id is None or known in {None, topic_id}", "known in {None, topic_id}"),
         ("sighting", "known in {None, topic_id}", "known == topic_id"),
     ),
@@ -619,6 +620,8 @@ ONLINE: Final[list[Mutation]] = [
         _TESTS,
         ("_recreated", "producer.generation + 1", "producer.generation"),
         ("_recreated", "producer.topic == old.name", "True"),
+        ("_recreated", "one != fact.topic_id", "True"),
+        ("topic_seen", "topic.former_id, topic.former_since_ns = None, 0", "pass"),
         ("_recreated", "ask.ends.pop(old.name, None)", "pass"),
         ("topic_seen", "topic.topic_id = topic.topic_id or fact.topic_id", "pass"),
         ("topic_seen", "topic.known, topic.unmarked = True, fact.topic_id is None", "topic.known = True"),

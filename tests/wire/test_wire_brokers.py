@@ -7,9 +7,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from canary.kafka.responses import topic_id_of
+from canary.watching.topic_ids import answers
 from canary.wire.client import opened
 from canary.wire.epochs import Boundaries, Boundary, EpochEnd, Led, boundaries, ends
 from canary.wire.errors import WireError
@@ -190,3 +192,17 @@ def test_the_quorum_has_its_real_leader(lab: Lab, client: Any) -> None:
     assert found.epoch >= 1
     assert all(one.lag is not None and one.caught_up_ms is not None for one in found.observers)
     assert found.voters[0].lag == 0
+
+
+def test_each_broker_gives_the_id_of_a_topic_that_clients_are_given(lab: Lab) -> None:
+    name = topic(lab, replicas=3)
+    config = {"bootstrap.servers": lab.bootstrap}
+    admin = AdminClient(config)
+    told = topic_id_of(admin.describe_topics(TopicCollection([name]))[name].result(30))
+
+    def everywhere() -> bool:
+        seen = answers(config, [name])
+        assert (seen.brokers, seen.controller in seen.brokers) == (sorted(lab.brokers), True)
+        return seen.topics == {broker: {name: (told, 1)} for broker in lab.brokers}
+
+    until(everywhere, 30, "all brokers know the topic")

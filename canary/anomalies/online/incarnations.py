@@ -41,9 +41,12 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     state = scope.state
     liveness.answered(scope)
     topic = scope.topic(fact.topic)
-    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids)
+    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids, agreed=fact.agreed)
     if found is Sighting.STALE:
+        if fact.topic_id != topic.former_id:
+            topic.former_id, topic.former_since_ns = fact.topic_id, fact.at_ns
         return
+    topic.former_id, topic.former_since_ns = None, 0
     timeline.topic_seen(scope, fact.topic, fact.topic_id)
     asked = state.asks.get(fact.sample)
     if not topic.known:
@@ -67,7 +70,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         fact.topic_id,
         known=True,
         fresh=True,
-        dead_ids=[*old.dead_ids, *([old.topic_id] if old.topic_id else [])],
+        dead_ids=[*(one for one in old.dead_ids if one != fact.topic_id), *([old.topic_id] if old.topic_id else [])],
         first_generations={
             producer_id: producer.generation + 1
             for producer_id, producer in state.producers.items()
@@ -90,10 +93,11 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]
     scope.found.renewed.append(old.name)
+    how = "is a former incarnation again, as every broker says" if fact.agreed else "was deleted and made again"
     scope.report(
         "topic-recreated",
         Where(new),
-        f"topic {old.name} was deleted and made again: {old.promises} promises of its former incarnation are void",
+        f"topic {old.name} {how}: {old.promises} promises of the incarnation before are void",
         severity="critical" if old.promises else "warning",
         evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
         by="watch",

@@ -77,6 +77,9 @@ class Topic:
     """(producer_id, partition) to the highest generation that is forgotten there."""
     partitions: int = 0
     gone_since_ns: int | None = None
+    former_id: str | None = None
+    """The id of a former incarnation that is answered in place of the present one's, and of no other since."""
+    former_since_ns: int = 0
     retention_ms: int | None = None
     former_retentions: list[list[int]] = field(default_factory=list)
     """[until_ns, ms]: the last retentions before the present one."""

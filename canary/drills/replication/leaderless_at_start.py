@@ -7,7 +7,7 @@ its mode has had no write acknowledged there for a minute. When broker 1 is back
 nothing is lost.
 """
 
-from canary.drills.drill import Control, Drill, Said
+from canary.drills.drill import OUTAGE, Control, Drill, Said
 from canary.drills.stage import PROBES, Stage, Topic
 from canary.drills.steps.brokers import Kill, Start
 from canary.drills.steps.canary import StartCanary, StopCanary
@@ -39,7 +39,7 @@ DRILL = Drill(
         UntilMetric("canary_mode_silent", at_most=0, within_s=10),
     ),
     says=(Said("offline-partition", partitions=frozenset({(PROBES, 0)}), severity="critical", within_s=20),),
-    echoes=frozenset({"unseen", "unwritable"}),
+    echoes=OUTAGE,
     control=Control(
         why="Each partition has a replica on another broker, which leads it.",
         stage=Stage(

@@ -33,6 +33,7 @@ from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.other_topics import OtherTopics
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
+from canary.watching.topic_ids import TopicIdWatcher
 from canary.workloads.catalogue import WORKLOADS
 from storage.store import StoreError
 
@@ -46,6 +47,8 @@ _WHOLE_S = 5.0
 """For so long a start waits for all topics and partitions; then it begins with those that answer."""
 _GONE_NS = 10 * 10**9
 """A topic that was deleted is created again after so long."""
+_DOUBT_NS = 10 * 10**9
+"""A former id that is answered for so long is in doubt: a broker that was resumed gives one for moments."""
 
 
 class ClusterClients:
@@ -81,7 +84,7 @@ class ClusterClients:
         self._first_samples = first_samples
         self._sending = sending
         self._watcher: Watcher | None = None
-        self._sizes = self._new_sizes()
+        self._sizes, self._ids = self._new_sizes(), self._new_ids()
         self._rereads = RereadWorker(
             lambda: consumer_config(context.cluster, "read_committed"),
             lambda topic: self.probes[topic].tag(published()),
@@ -293,19 +296,20 @@ class ClusterClients:
     def _renew_clients(self) -> None:
         """Replace every client by one that reads the changed credentials."""
         log.info("credentials_changed", cluster=self._context.cluster.name)
-        former = [one for one in (self._watcher, self._sizes, self.auditor, *self.besides.parts) if one is not None]
+        watching = (self._watcher, self._sizes, self._ids, self.auditor, *self.besides.parts)
+        former = [one for one in watching if one is not None]
         self._supervisor.leave(*former)
         for part in former:
             part.ask_stop()
         self._connection.renew()
         self._watcher, self.auditor = self._new_watcher(), self._new_auditor(self._context)
-        self._sizes = self._new_sizes()
+        self._sizes, self._ids = self._new_sizes(), self._new_ids()
         self.besides.renew()
         for probes in self.probes.values():
             probes.start_anew(self._published())
         for part in former:
             part.stop(STOP_S)
-        self._supervisor.begin(self._watcher, self._sizes, self.auditor, *self.besides.parts)
+        self._supervisor.begin(self._watcher, self._sizes, self._ids, self.auditor, *self.besides.parts)
 
     def _new_watcher(self) -> Watcher:
         watch = self._context.cluster.watch
@@ -330,6 +334,14 @@ class ClusterClients:
             self._context.clock,
         )
 
+    def _new_ids(self) -> TopicIdWatcher:
+        return TopicIdWatcher(
+            admin_config(self._context.cluster),
+            lambda: former_ids(self._published()),
+            self._context.inbox,
+            self._context.clock,
+        )
+
     @staticmethod
     def _new_auditor(context: ClusterContext) -> Auditor:
         cluster = context.cluster
@@ -344,7 +356,9 @@ class ClusterClients:
         return [tail for probes in self.probes.values() for tail in probes.tails.values()]
 
     def _observers(self) -> list[Worker]:
-        watchers = [self._sizes] if self._watcher is None else [self._watcher, self._sizes]
+        watchers: list[Worker] = (
+            [self._sizes, self._ids] if self._watcher is None else [self._watcher, self._sizes, self._ids]
+        )
         return [self._rereads, self._scrubber, self._random_reader, *watchers, self.auditor, *self.besides.parts]
 
     def _ensure(self, topic: str) -> bool:
@@ -362,3 +376,12 @@ class ClusterClients:
 
     def _target(self, topic: str) -> Target:
         return self.probes[topic].target
+
+
+def former_ids(view: Published) -> dict[str, str]:
+    """Return by topic the former id that brokers have answered with for a while, and with no other one."""
+    return {
+        one.topic: one.former_id
+        for one in view.topics
+        if one.former_id is not None and view.now_ns - (one.former_since_ns or view.now_ns) > _DOUBT_NS
+    }

@@ -36,6 +36,7 @@ from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.mirrormaker.mirror_watcher import MirrorWatcher
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.watching.sampler import Watcher
+from canary.watching.topic_ids import TopicIdWatcher
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +76,7 @@ PARTS: Mapping[type, Rule] = {
     EpochWatcher: Rule(again=True, needed=False),
     QuorumWatcher: Rule(again=True, needed=False),
     LogSizeWatcher: Rule(again=True, needed=False),
+    TopicIdWatcher: Rule(again=True, needed=False),
     ReplicaScrubber: Rule(again=True, needed=False),
     MirrorWatcher: Rule(again=True, needed=False),
     Scrubber: Rule(again=True, needed=False),

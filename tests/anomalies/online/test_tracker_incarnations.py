@@ -39,6 +39,38 @@ def test_a_topic_id_that_is_not_told_is_no_other_one(first: str | None, then: st
     assert bench.found() == []
 
 
+def test_a_former_id_is_accepted_once_all_brokers_agree_on_it() -> None:
+    """Metadata was restored: the topic is the first one again, and what was promised since is void."""
+    bench = Bench()
+    first = bench.topic_id
+    made_again(bench)
+    bench.fold(f.GenerationBegan(bench.now_ns, TOPIC, "idempotent", PRODUCER, 2, bench.topic_id))
+    second = bench.topic_id
+    seen(bench, first)
+    since_ns = bench.tracker.state.now_ns
+    seen(bench, first)
+    (shown,) = measured(bench.tracker.state).topics
+    assert (shown.topic_id, shown.former_id, shown.former_since_ns) == (second, first, since_ns)
+    assert [kind for kind, *_ in bench.found()].count("topic-recreated") == 1
+    bench.fold(f.TopicSeen(bench.now_ns, 0, TOPIC, first, 1, agreed=True))
+    (shown,) = measured(bench.tracker.state).topics
+    assert (shown.topic_id, shown.former_id, shown.former_since_ns) == (first, None, None)
+    assert [kind for kind, *_ in bench.found()].count("topic-recreated") == 2
+    assert bench.tracker.state.topics[TOPIC].dead_ids == [second]
+    seen(bench, second)  # now that one is of yesterday
+    assert bench.tracker.state.topics[TOPIC].topic_id == first
+
+
+def test_an_answer_with_the_present_id_ends_the_doubt_about_a_former_one() -> None:
+    bench = Bench()
+    first = bench.topic_id
+    made_again(bench)
+    seen(bench, first)
+    assert bench.tracker.state.topics[TOPIC].former_id == first
+    seen(bench, bench.topic_id)
+    assert bench.tracker.state.topics[TOPIC].former_id is None
+
+
 def test_producers_of_other_topics_go_on_when_one_is_made_again() -> None:
     bench = Bench()
     bench.fold(f.GenerationBegan(bench.now_ns, "other", "idempotent", 5, 3))

@@ -126,8 +126,8 @@ def group_offset(scope: Scope, fact: f.GroupOffset) -> None:
     if fact.reason == "committed":
         if fact.offset is not None:
             log.groups[fact.consumer] = fact.offset
-            meters.promised_ns[GROUP.name] = now_ns
-            meters.unread_ns.setdefault(GROUP.name, now_ns)
+        meters.promised_ns[GROUP.name] = now_ns
+        meters.unread_ns.setdefault(GROUP.name, now_ns)
         return
     if known is None or (fact.offset is not None and fact.offset >= known):
         meters.unread_ns.pop(GROUP.name, None)

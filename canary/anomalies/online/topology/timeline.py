@@ -91,7 +91,8 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
     """The id of a probed topic, or of one whose offsets are watched; another id is another topic."""
     known = topic_of(scope, name, ours=name in scope.state.topics)
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
-        known.dead_ids, known.former_ns = [*known.dead_ids, known.topic_id][-_DEAD_IDS_KEPT:], known.seen_ns
+        former = [*(one for one in known.dead_ids if one != topic_id), known.topic_id]
+        known.dead_ids, known.former_ns = former[-_DEAD_IDS_KEPT:], known.seen_ns
         forget(scope, name, known)
     if topic_id is not None:
         known.topic_id, known.seen_ns = topic_id, scope.state.now_ns
