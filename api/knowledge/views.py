@@ -278,7 +278,7 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
         view.since_ns = shown.since_ns if view.since_ns is None else min(view.since_ns, shown.since_ns)
     for one in shown.series():
         metric = METRICS.get(one.name)
-        taken = metric and metric.taken(one)
+        taken = None if metric is None else metric.taken(one)
         if metric is None or taken is None:
             continue
         if metric.type != "gauge" or runner.fresh or (runner.reports and metric.of_runner):

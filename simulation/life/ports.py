@@ -75,7 +75,7 @@ def installed(world: World) -> Iterator[None]:
         raise WireError("the world's brokers answer librdkafka alone")
 
     ask = topic_ids.answers
-    topic_ids.answers = unanswered
+    topic_ids.answers = unanswered  # type: ignore[assignment]
     fsspec.filesystem("memory").store.clear()
     before_system, before_clients = system.use(world.system), opening.use(Clients(world))  # type: ignore[arg-type]
     Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]

@@ -69,7 +69,7 @@ def test_a_runner_awaits_its_own_share_of_the_partitions(tmp_path: Path) -> None
 def test_a_mode_that_reads_another_one_s_topic_is_not_awaited_more_often_than_that_one_writes() -> None:
     """A relay or a group has nothing to do while its input is written once in two minutes."""
     modes = {"idempotent": {"interval": "2m"}, "relay": {}, "group": {}}
-    cluster = ClusterSettings(name="c", topic={"name": "t"}, modes=modes)  # type: ignore[arg-type]
+    cluster = ClusterSettings(name="c", topic={"name": "t"}, modes=modes)  # type: ignore[arg-type, call-arg]
     found = probed(cluster)
     assert found["t"].intervals == {"idempotent": 120.0, "group": 120.0}
     assert (found["t"].modes, found["t"].committing) == (["idempotent"], ["group"])
