@@ -105,7 +105,7 @@ def gone(cluster: ClusterView) -> Iterator[str]:
     """Yield a sentence for each probed topic that is not there."""
     for topic in cluster.topics:
         if topic.gone_since_ns is not None:
-            held = f": {topic.promises:,} acknowledged writes were in it" if topic.promises else ""
+            held = f": {topic.voided:,} acknowledged writes went with it" if topic.voided else ""
             yield f"The topic {topic.topic} of {cluster.name} is gone {_since(cluster, topic.gone_since_ns)}{held}."
 
 

@@ -126,13 +126,29 @@ CLUSTER_ANOMALIES = (
         picture=(("leader epoch", "7 8 9 | !4"),),
     ),
     Anomaly(
+        name="promises-void",
+        title="Acknowledged writes went with their topic",
+        severities=("critical",),
+        scopes=("watch", "online"),
+        meaning="A probe topic has been gone for 10 s, by every answer, and it held acknowledged probes that had not "
+        "expired; their number is in the evidence.",
+        implies="The topic was deleted, or the cluster has lost its metadata; then the topics of applications are gone "
+        "as well, and brokers rename their logs to TOPIC-PARTITION.*-stray, or to *-delete.",
+        do_first="See whether other topics are gone, too. If nobody deleted them, stop the brokers before they delete "
+        "what is left on their disks, and look at the controllers' metadata logs.",
+        source="ARCHITECTURE decision 7",
+        allowed="A topic that was deleted in a planned window.",
+        shows="loss",
+        picture=(("acknowledged", "+a +b +c | ."), ("the topic", "here here here | !gone"), ("the log", "a b c | .")),
+    ),
+    Anomaly(
         name="topic-recreated",
         title="Topic deleted and made again",
         severities=("warning", "critical"),
         scopes=("watch", "online"),
         meaning="The topic has another id than before: it was deleted and made again.",
-        implies="All its former content is gone; the number of promises voided is in the evidence, and makes it "
-        "critical if there is one.",
+        implies="All its former content is gone. The evidence has the number of acknowledged and unexpired probes that "
+        "went with it; it is critical if there are any, unless `promises-void` was said of them before.",
         do_first="Find out who did it. Clients did not notice: consumers' offsets now mean other messages.",
         source="ARCHITECTURE decision 7",
         picture=(("topic id", "q7V q7V | !x9K"), ("the log", "a b | ~a ~b")),

@@ -102,6 +102,8 @@ def _topic(topic: Topic) -> TopicView:
         gone_since_ns=topic.gone_since_ns,
         former_id=topic.former_id,
         former_since_ns=topic.former_since_ns or None,
+        over_ns=topic.over_ns,
+        voided=topic.voided,
         modes=tuple(sorted({stream.mode for stream in topic.streams})),
     )
 

@@ -121,6 +121,9 @@ class TopicView:
     former_id: str | None = None
     """The id of a former incarnation that brokers answer with in place of ``topic_id``."""
     former_since_ns: int | None = None
+    over_ns: int | None = None
+    """When it had been gone for so long that its promises are void, and how many those are: ``voided``."""
+    voided: int = 0
     modes: tuple[str, ...] = ()
 
     @property

@@ -191,6 +191,48 @@ ANOTHER: Final = Runbook(
         shared.CLOSE_LOST,
     ),
 )
+GONE: Final = Runbook(
+    title="A topic is gone, with what was acknowledged in it",
+    kinds=("promises-void",),
+    means=(
+        Step(
+            "Somebody deleted the topic, or the cluster has lost the metadata in which it is: a controller's disk that "
+            "was emptied and formatted with the same cluster id, for example. Then all topics are gone at once."
+        ),
+    ),
+    real=(
+        Step("See which topic it was, since when, and what it held.", run.VIOLATIONS, run.VIOLATION),
+        Step(
+            "Ask the cluster itself for the topic and its TopicId, and who leads the quorum.", run.DESCRIBE, run.QUORUM
+        ),
+    ),
+    stop=(
+        shared.TOUCH_NOTHING,
+        Step(
+            "What is left is on the brokers' disks, and not for long: as TOPIC-PARTITION.*-delete for "
+            "file.delete.delay.ms, a minute by default, or, where metadata was lost, as *-stray. If nobody meant it, "
+            "kill the brokers that have such directories, and copy them before anything starts again."
+        ),
+        shared.PRESERVE,
+    ),
+    extent=(
+        Step("See what else is gone, was made anew or went back.", run.BROKERS, run.QUORUM_LAG),
+        shared.GROUPS_BEYOND,
+    ),
+    recover=(
+        Step(
+            "Metadata that was lost: put the controllers' newest metadata log back, with all brokers stopped. Nothing "
+            "else makes the former topics known again."
+        ),
+        shared.SALVAGE,
+        shared.REPLAY,
+        shared.RESCUE,
+        shared.READ_THE_RESCUED,
+        shared.WRITE_AGAIN,
+        shared.RESET_GROUPS,
+    ),
+    tell=(shared.TELL_OWNERS, shared.CLOSE_LOST),
+)
 CLOCKS: Final = Runbook(
     title="Clocks disagree",
     kinds=("clock-skew",),

@@ -232,6 +232,15 @@ TAKEN_OUT: Final = (
         (Edit("api/judgement/verified.py", "silent", "one.silent is None", "True"),),
     ),
     Mend(
+        "void-unsaid",
+        "45-A3",
+        "A probe topic is gone, and is made again, without a word on the promises that went with it.",
+        (
+            Edit(_RULES + "incarnations.py", "topic_gone", "if held: ...", "pass"),
+            Edit(_RULES + "incarnations.py", "_recreated", '"critical" if held else "warning"', '"warning"'),
+        ),
+    ),
+    Mend(
         "cheap-loss-rings",
         "C1",
         "What acks=1 loses is critical, as if it had been acknowledged by all replicas.",

@@ -141,7 +141,7 @@ class _Compared:
         """Whether there was a time at which the topic was gone, or another one than before."""
         ids = {fate.topic_id for fate in self.truth.fates.values() if fate.topic == topic}
         kinds = {one.kind for _, one in self.truth.violations if one.topic == topic}
-        return len(ids) > 1 or bool(kinds & {"topic-recreated", "topic-deleted"})
+        return len(ids) > 1 or bool(kinds & {"topic-recreated", "promises-void"})
 
     def broken(self) -> Iterator[str]:
         """Broken promises that the night does not find."""

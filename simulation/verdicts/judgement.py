@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulation.verdicts.agreement import disagreements, stopped
 from simulation.verdicts.justified import false
-from simulation.verdicts.losses import late, made_up, missed, repeated
+from simulation.verdicts.losses import late, made_up, missed, repeated, unsaid
 from simulation.world.outcome import Wrong
 from storage.store.cursors import MAX_LIMIT
 
@@ -30,6 +30,7 @@ def judged(world: World, costs: Costs) -> list[Wrong]:
     world.outcome.broken = len(truth.broken())
     return [
         *missed(world),
+        *unsaid(world),
         *made_up(world),
         *_unjustified(world),
         *_unfiled(world),

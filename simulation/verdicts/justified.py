@@ -138,6 +138,18 @@ def _recreated(world: World, said: Finding) -> str:
     return f"its ids were {ids}"
 
 
+def _ended(world: World, said: Finding) -> str:
+    topic_id = said.violation.evidence["topic_id"]
+    ended = [
+        copy.until
+        for (log, _), probes in world.chronicle.copies.items()
+        for copies in (probes.values() if log == topic_id else ())
+        for copy in copies
+        if copy.until is not None and copy.how == "topic deleted"
+    ]
+    return "" if ended and min(ended) <= max(said.at) else "the topic was not deleted"
+
+
 def _another(world: World, said: Finding) -> str:
     known, found = said.violation.evidence["known"], said.violation.evidence["found"]
     if known == world.cluster.cluster_id and found in world.cluster.answered_as - {known}:
@@ -241,6 +253,7 @@ JUSTIFIED: dict[str, Justified] = {
         _epoch_back,
         "two brokers that answer from different histories are what the kind means, too",
     ),
+    "promises-void": Justified("the topic was deleted, and held probes", _ended),
     "topic-recreated": Justified("the topic had the one id after the other", _recreated),
     "another-cluster": Justified("brokers told that id", _another),
     "blind": Justified("something was ill", _ill, ONLY_ILL),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,28 @@ def missed(world: World) -> Iterator[Wrong]:
         if not truth.is_said(name, "lost-write") and not excused(world, name, fate):
             when, why = fate.gone or (fate.at, "its transaction is not committed any more")
             yield Wrong("MISSED", f"offset {fate.offset}: {why} at {when:.1f} s")
+
+
+def unsaid(world: World) -> Iterator[Wrong]:
+    """Yield each probed topic that was deleted while it held promises, though nothing critical says so."""
+    truth, patience = world.truth, world.look_beats * world.plan.beat
+    said = {
+        one.evidence.get("former_topic_id", one.topic_id)
+        for _, one in truth.violations
+        if one.kind in {"promises-void", "topic-recreated"} and one.severity == "critical"
+    }
+    held: dict[str, list[float]] = defaultdict(list)
+    probed = world.topics_of(world.modes_on())
+    for name, at in truth.promised.items():
+        fate = truth.fates.get(name)
+        if fate is not None and fate.copies <= 0 and fate.gone is not None and fate.gone[1] == "topic deleted":
+            gone_at = fate.gone[0]
+            known = fate.topic in probed and fate.topic_id in truth.topic_ids
+            if known and at < gone_at < truth.now() - patience and not truth.memory_lost:
+                held[fate.topic_id].append(gone_at)
+    for topic_id in held.keys() - said:
+        number, first = len(held[topic_id]), min(held[topic_id])
+        yield Wrong("MISSED", f"the topic {topic_id} was deleted at {first:.1f} s with {number} promises")
 
 
 def made_up(world: World) -> Iterator[Wrong]:
@@ -77,7 +100,7 @@ def excused(world: World, name: bytes, fate: Fate) -> bool:
     kinds = {
         one.kind for _, one in world.truth.violations if one.topic_id == fate.topic_id or one.kind == "topic-recreated"
     }
-    return "topic-recreated" in kinds or "topic-deleted" in kinds
+    return bool(kinds & {"topic-recreated", "promises-void"})
 
 
 def _quiet(world: World, began: float, end: float) -> float:

@@ -114,11 +114,11 @@ def test_what_expired_unread_is_unknown_for_an_hour_and_named_for_ever(ago_s: in
 
 
 def test_a_topic_that_is_gone_has_not_kept_what_was_in_it() -> None:
-    topic = {"topic": TOPIC, "topic_id": "a", "promises": 812, "gone_since_ns": AGO}
+    topic = {"topic": TOPIC, "topic_id": "a", "voided": 812, "gone_since_ns": AGO}
     said = judged(proof(), topics=[topic])
     assert said.level == "unknown"
     assert (
-        f"The topic {TOPIC} of prod is gone since {date_and_time(AGO)} (5 min): 812 acknowledged writes were in it."
+        f"The topic {TOPIC} of prod is gone since {date_and_time(AGO)} (5 min): 812 acknowledged writes went with it."
         in (said.sentence)
     )
 

@@ -134,7 +134,8 @@ def test_partitions_added_foreign_records_expiry_of_what_nobody_read_and_recreat
         goes_on(canary, *WRITING)
         canary.until_all_seen()
         canary.until_no_doubt(30)
-        assert said(canary) == [("topic-recreated", f"{MAIN}{end}") for end in ("", "-mirror", "-transactional")]
+        each = [f"{MAIN}{end}" for end in ("", "-mirror", "-transactional")]
+        assert said(canary) == [(kind, topic) for kind in ("promises-void", "topic-recreated") for topic in each]
         assert config_of(admin, f"{MAIN}-mirror", "min.insync.replicas") == ["2"]
         assert canary.stop() == [0, 0]
 

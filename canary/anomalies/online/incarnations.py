@@ -1,14 +1,24 @@
-"""Incarnations: which topic id facts belong to, and what a new id voids (decision 7)."""
+"""Incarnations: which topic id facts belong to, and when the promises of one become void (decision 7).
+
+A topic ends when it has been gone for GONE_NS, or when another id is told. Whichever comes first says how many promises
+end with it (``_end``): `promises-void`, or `topic-recreated` if nobody saw that it was gone.
+"""
+
+from typing import Final
 
 from canary import facts as f
 from canary.anomalies.online.losses import confirmation
 from canary.anomalies.online.rules import retention, wrong_cluster
 from canary.anomalies.online.scope import Scope, Where
+from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import ASKS_KEPT, Ask, Topic
 from canary.anomalies.online.topology import clock, liveness, timeline
 from canary.facts.incarnation import Sighting, sighting
 
 _RETENTIONS_KEPT = 5
+GONE_NS: Final = 10 * 10**9
+"""A topic that every answer has lacked for so long is over, unless it acknowledged something meanwhile: a single broker
+may not know of it. The runner makes its topic again only then."""
 
 
 def watch_asked(scope: Scope, fact: f.WatchAsked) -> None:
@@ -55,7 +65,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
         _recreated(scope, topic, fact)
         return
     topic.topic_id = topic.topic_id or fact.topic_id  # brokers tell it after an upgrade
-    topic.gone_since_ns, topic.fresh = None, True
+    topic.gone_since_ns, topic.over_ns, topic.voided, topic.fresh = None, None, 0, True
     if topic.partitions not in (0, fact.partitions):
         scope.found.renewed.append(fact.topic)
     topic.partitions = fact.partitions
@@ -81,8 +91,7 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         retention_bytes=old.retention_bytes,
         min_insync_replicas=old.min_insync_replicas,
     )
-    for stream in old.streams:
-        retention.count_unverified(scope, old, stream, retention.unread(stream).total)
+    said, held = old.over_ns is not None, _end(scope, old)
     state.topics[old.name] = new
     for producer_id, doubts in state.doubts.items():
         state.doubts[producer_id] = [doubt for doubt in doubts if doubt[0] != old.name]
@@ -94,23 +103,62 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]
     scope.found.renewed.append(old.name)
     how = "is a former incarnation again, as every broker says" if fact.agreed else "was deleted and made again"
+    ended = f"{old.voided:,} acknowledged and unexpired promises of its former incarnation are void"
     scope.report(
         "topic-recreated",
         Where(new),
-        f"topic {old.name} {how}: {old.promises} promises of the incarnation before are void",
-        severity="critical" if old.promises else "warning",
-        evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.promises},
+        f"topic {old.name} {how}: {ended}{', as was said when it was gone' if said else ''}",
+        severity="critical" if held else "warning",
+        evidence={"former_topic_id": old.topic_id, "topic_id": fact.topic_id, "promises_voided": old.voided},
         by="watch",
         after_ns=timeline.topic_of(scope, old.name, ours=True).former_ns,
     )
 
 
 def topic_gone(scope: Scope, fact: f.TopicGone) -> None:
-    """The topic does not exist; nothing is judged until it does."""
+    """The topic does not exist: nothing is judged until it does. After GONE_NS its promises are void."""
     topic = scope.topic(fact.topic)
     if topic.gone_since_ns is None:
         topic.gone_since_ns = fact.at_ns
         timeline.topic_gone(scope, fact.topic)
+    alive_ns = max([topic.gone_since_ns, *(log.acked_ns for log in topic.logs.values())])
+    if topic.over_ns is not None or fact.at_ns - alive_ns < GONE_NS:
+        return
+    held, topic.over_ns = _end(scope, topic), fact.at_ns
+    if held:
+        scope.report(
+            "promises-void",
+            Where(topic),
+            f"topic {topic.name} is gone, and {held:,} acknowledged and unexpired promises with it",
+            evidence={"topic_id": topic.topic_id, "promises_voided": held, "gone_since_ns": topic.gone_since_ns},
+            by="watch",
+            after_ns=timeline.topic_of(scope, topic.name, ours=True).seen_ns,
+        )
+
+
+def held_promises(topic: Topic) -> int:
+    """Return how many promises a topic holds: acknowledged, neither expired nor known as lost."""
+    held = 0
+    for stream in topic.streams:
+        here = IntervalSet.of((run.key, run.end) for run in stream.places)
+        for a, b in stream.unplaced:
+            here.add(a, b)
+        promised = (part for a, b in here for part in stream.promised.within(a, b))
+        held += sum(y - x for a, b in promised for x, y in stream.lost.without(a, b))
+    return held
+
+
+def _end(scope: Scope, topic: Topic) -> int:
+    """Close what waits in a topic that is over; return how many promises become void by that, which were not before.
+
+    What no consumer was given will never be known: it is unverified.
+    """
+    held = held_promises(topic) if topic.over_ns is None else 0
+    topic.voided += held
+    for stream in topic.streams:
+        for a, b in list(retention.unread(stream)):
+            retention.expired_unread(scope, topic, stream, a, b)
+    return held
 
 
 def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:

@@ -80,6 +80,10 @@ class Topic:
     former_id: str | None = None
     """The id of a former incarnation that is answered in place of the present one's, and of no other since."""
     former_since_ns: int = 0
+    over_ns: int | None = None
+    """When it had been gone for so long that its promises are void."""
+    voided: int = 0
+    """How many promises are void since it is over, or gone."""
     retention_ms: int | None = None
     former_retentions: list[list[int]] = field(default_factory=list)
     """[until_ns, ms]: the last retentions before the present one."""

@@ -45,8 +45,6 @@ _OPEN_S, _LOOK_S = 1.0, 0.05
 """For so long a start waits for its topics before it watches; and how often it looks."""
 _WHOLE_S = 5.0
 """For so long a start waits for all topics and partitions; then it begins with those that answer."""
-_GONE_NS = 10 * 10**9
-"""A topic that was deleted is created again after so long."""
 _DOUBT_NS = 10 * 10**9
 """A former id that is answered for so long is in doubt: a broker that was resumed gives one for moments."""
 
@@ -287,8 +285,7 @@ class ClusterClients:
     def _create_deleted_topics(self) -> None:
         for one in self._published().topics:
             probes = self.probes.get(one.topic)
-            gone = one.gone_since_ns and self._context.clock.now_ns() - one.gone_since_ns > _GONE_NS
-            if gone and probes is not None and one.topic not in self._openers:
+            if one.over_ns is not None and probes is not None and one.topic not in self._openers:  # its end is said
                 self._open_topic(one.topic, lambda probes=probes: probes)  # type: ignore[misc]
         if not self._openers:  # a topic is only made in the cluster that the client has met
             self._connection.rest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from canary import facts as f
+from canary.anomalies.online import Tracker
 from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
@@ -314,3 +315,102 @@ def test_the_tag_of_our_records_is_that_of_the_id_that_was_known_first(first: st
     made_again(bench)
     (topic,) = measured(bench.tracker.state).topics
     assert (topic.topic_id, topic.marked_id) == ("incarnation-2", "incarnation-2")
+
+
+def gone(bench: Bench, seconds: int) -> None:
+    """Every answer of so many rounds, one a second, says that there is no such topic."""
+    for _ in range(seconds):
+        bench.sample += 1
+        bench.now_ns += 10**9
+        bench.fold(
+            f.WatchAsked(bench.now_ns, bench.sample),
+            f.ClusterSeen(bench.now_ns, bench.sample, "cluster", "1,2,3"),
+            f.TopicGone(bench.now_ns, bench.sample, TOPIC),
+        )
+
+
+def void(bench: Bench) -> list[tuple[str, str, int]]:
+    """Return what was said about void promises: kind, severity, how many."""
+    return [(one.kind, one.severity, one.evidence["promises_voided"]) for one in bench.said]
+
+
+def holding(mode: str = "idempotent") -> Bench:
+    """Return a bench with a topic that holds 46 promises: 50 were made, 3 have expired and 1 is known as lost."""
+    bench = Bench(mode=mode)
+    bench.write(49)
+    del bench.log[20]
+    bench.settle()
+    bench.start = 3
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, 1, -1, "delete", 2))
+    bench.settle(2)
+    (unplaced,) = bench.send()
+    bench.ack(unplaced, None)
+    bench.said.clear()
+    return bench
+
+
+def test_the_promises_of_a_topic_that_is_gone_for_good_are_void_and_counted_once() -> None:
+    bench = holding()
+    gone(bench, 10)
+    assert void(bench) == [], "a single broker may not know of it"
+    gone(bench, 30)
+    assert void(bench) == [("promises-void", "critical", 46)]
+    (found,) = bench.said
+    assert (found.topic, found.topic_id, found.happened_after_ns) == (
+        TOPIC,
+        FIRST,
+        bench.tracker.state.topology.topics[TOPIC].seen_ns,
+    )
+    assert "46 acknowledged and unexpired promises" in found.summary
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    gone(bench, 3)
+    made_again(bench)
+    assert void(bench)[1:] == [("topic-recreated", "warning", 46)], "it is said already"
+
+
+def test_a_topic_that_is_made_again_before_anybody_missed_it_is_critical_if_it_held_promises() -> None:
+    bench = holding()
+    gone(bench, 5)
+    made_again(bench)
+    assert void(bench) == [("topic-recreated", "critical", 46)]
+
+
+def test_a_topic_that_held_nothing_is_made_again_with_a_warning() -> None:
+    bench = holding()
+    bench.put(RC, 49)
+    bench.log[49] = (PRODUCER, 1, 49)
+    bench.end = 50
+    bench.settle()
+    bench.start = 50
+    bench.settle()
+    bench.said.clear()
+    gone(bench, 20)
+    assert void(bench) == []
+    assert bench.tracker.state.topics[TOPIC].over_ns is not None, "so it is made again"
+    made_again(bench)
+    assert void(bench) == [("topic-recreated", "warning", 0)]
+
+
+def test_a_topic_that_acknowledges_or_comes_back_with_its_id_is_not_over() -> None:
+    bench = holding()
+    for _ in range(20):
+        gone(bench, 1)
+        bench.write()
+    assert void(bench) == []
+    gone(bench, 8)
+    bench.round()
+    gone(bench, 8)
+    assert void(bench) == []
+    assert not bench.tracker.state.topics[TOPIC].voided
+
+
+@pytest.mark.parametrize("seconds", [0, 20])
+def test_what_nobody_had_read_of_a_topic_that_is_over_is_unverified_once(seconds: int) -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.poll()
+    bench.write(7)
+    gone(bench, seconds)
+    made_again(bench)
+    assert sum(one.unverified.get("idempotent", 0) for one in bench.tracker.state.meters.values()) == 7
+    assert void(bench)[0][2] == 17
