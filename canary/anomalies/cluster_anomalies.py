@@ -142,13 +142,42 @@ CLUSTER_ANOMALIES = (
         picture=(("acknowledged", "+a +b +c | ."), ("the topic", "here here here | !gone"), ("the log", "a b c | .")),
     ),
     Anomaly(
+        name="watched-topic-gone",
+        title="A watched topic is gone",
+        severities=("critical",),
+        scopes=("watch", "online"),
+        meaning="A topic that the settings name under watch, or every topic that a pattern there matched, has not been "
+        "listed for 10 s, and the cluster answers that there is none of that name.",
+        implies="All that was acknowledged in it is gone, and its consumers are not told. If nobody deleted it, the "
+        "cluster may have lost its metadata.",
+        do_first="See whether other topics are gone, too. If nobody deleted them, stop the brokers before they delete "
+        "what is left on their disks, and look at the controllers' metadata logs.",
+        source="KIP-516 (topic ids); ARCHITECTURE decision 7",
+        allowed="A topic that was deleted in a planned window.",
+        shows="loss",
+        picture=(("orders", "here here | !gone"), ("acknowledged in it", "a b c | .")),
+    ),
+    Anomaly(
+        name="topic-deleted",
+        title="A topic was deleted",
+        severities=("info",),
+        scopes=("watch", "online"),
+        meaning="One of the topics that a pattern under watch matched is gone, and others that it matches are there.",
+        implies="What was in it is gone; applications make and delete topics of their own.",
+        do_first="If it should not be gone: find out who deleted it.",
+        source="KIP-516 (topic ids)",
+        allowed="Deleting a topic.",
+        picture=(("the topics", "a b c | ~a b c"),),
+    ),
+    Anomaly(
         name="topic-recreated",
         title="Topic deleted and made again",
         severities=("warning", "critical"),
         scopes=("watch", "online"),
         meaning="The topic has another id than before: it was deleted and made again.",
-        implies="All its former content is gone. The evidence has the number of acknowledged and unexpired probes that "
-        "went with it; it is critical if there are any, unless `promises-void` was said of them before.",
+        implies="All its former content is gone; the evidence has how many acknowledged and unexpired probes, or "
+        "records of a watched topic, went with it. It is critical if there are any, and the topic is a probe topic or "
+        "named under watch, unless it was said before that the topic is gone.",
         do_first="Find out who did it. Clients did not notice: consumers' offsets now mean other messages.",
         source="ARCHITECTURE decision 7",
         picture=(("topic id", "q7V q7V | !x9K"), ("the log", "a b | ~a ~b")),

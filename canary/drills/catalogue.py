@@ -33,6 +33,7 @@ UNDRILLED: Final[Mapping[str, str]] = MappingProxyType(
             ("record-lost", "record-changed"),
             "They are about topics of applications, and found at night: tests/spark_reconcile has them on brokers.",
         ),
+        "topic-deleted": "It is mere info about a topic that only a pattern matches: tests/watching has it.",
         "suspected-loss": "It needs a leader that answers everything but fetches, which no fault of a lab makes: "
         "tests/anomalies has it.",
         "unexplained-expiry": "It says what is not known of a log with retention.bytes, which no drill's topic has.",

@@ -113,9 +113,13 @@ class WatchedPartition(_Partition):
 
 @dataclass(frozen=True, slots=True)
 class WatchedGone(_Round):
-    """A topic that the canary does not write to is no longer in the metadata."""
+    """A topic that the canary does not write to is no longer in the metadata.
+
+    ``by_name``: it was asked for by its name, some time later, and the cluster has no such topic; None: it was not.
+    """
 
     topic: str
+    by_name: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

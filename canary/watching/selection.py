@@ -21,6 +21,7 @@ class Selection:
         patterns = list(topics)
         self.literal = frozenset(one for one in patterns if not set(one) & set("*?["))
         """Those of the topics that are names, no patterns."""
+        self.patterns = frozenset(patterns) - self.literal
         self._pattern = re.compile("|".join(translate(one) for one in patterns)) if patterns else None
         self._known: dict[str, bool] = {}
         self._offsets: dict[str, set[int] | None] = {}

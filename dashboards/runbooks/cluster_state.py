@@ -193,7 +193,7 @@ ANOTHER: Final = Runbook(
 )
 GONE: Final = Runbook(
     title="A topic is gone, with what was acknowledged in it",
-    kinds=("promises-void",),
+    kinds=("promises-void", "watched-topic-gone", "topic-deleted"),
     means=(
         Step(
             "Somebody deleted the topic, or the cluster has lost the metadata in which it is: a controller's disk that "

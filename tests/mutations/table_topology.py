@@ -97,6 +97,18 @@ TOPOLOGY: Final[list[Mutation]] = [
         ),
     ),
     *mutations(
+        _RULES + "topology/vanished.py",
+        ((f"{_HERE}vanished.py",),),
+        ("judge", "one.is_gone", "True"),
+        ("judge", "known.said_gone = True", "pass"),
+        ("judge", "del top.vanished[name]", "pass"),
+        ("not_listed", "name in top.watched.names", "False"),
+        ("_whole", "len(names) < _TOGETHER or left", "len(names) < _TOGETHER"),
+        ("_whole", "len(names) < _TOGETHER or left", "left"),
+        ("_matched", "name not in KAFKAS_OWN", "True"),
+        ("records_of", "end.end - end.start", "end.end"),
+    ),
+    *mutations(
         _RULES + "topology/timeline.py",
         _WATCHED,
         ("runner_started", "place.leader = UNKNOWN_LEADER", "pass"),

@@ -64,7 +64,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Tick: lambda _scope, _fact: None,  # the fold has taken its time
     f.BrokerSeen: timeline.broker_seen,
     f.WatchedPartition: lambda scope, fact: timeline.partition_seen(scope, fact, ours=False),
-    f.WatchedGone: lambda scope, fact: timeline.topic_gone(scope, fact.topic),
+    f.WatchedGone: timeline.watched_gone,
     f.WatchedConfigured: timeline.configured,
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,

@@ -309,7 +309,7 @@ class ClusterClients:
         self._supervisor.begin(self._watcher, self._sizes, self._ids, self.auditor, *self.besides.parts)
 
     def _new_watcher(self) -> Watcher:
-        watch = self._context.cluster.watch
+        watch, topology = self._context.cluster.watch, self._remembered.tracker.state.topology
         return Watcher(
             admin_config(self._context.cluster) | observed(self._context.meters),
             list(self.probes),
@@ -319,7 +319,7 @@ class ClusterClients:
             first_sample=next(self._first_samples),
             others=OtherTopics(
                 Selection((*watch.topics, *watch.epochs), watch.offsets),
-                self._remembered.tracker.state.topology.topics.keys() - set(self._topics),
+                {*topology.topics, *topology.vanished} - set(self._topics),
             ),
         )
 

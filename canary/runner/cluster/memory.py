@@ -8,7 +8,7 @@ import structlog
 
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed, State
-from canary.anomalies.online.topology.state import Limits
+from canary.anomalies.online.topology.state import Limits, Watched
 from canary.facts import MemoryLost
 from canary.metrics.published import loads
 from canary.runner.cluster.connection import Connection
@@ -19,6 +19,7 @@ from canary.runner.publishing.flusher import Flusher
 from canary.runner.publishing.unended import left_open
 from canary.settings import ClusterSettings
 from canary.threads import system
+from canary.watching.selection import Selection
 from canary.workloads.catalogue import WORKLOADS
 from storage.ledger import Ledger, LedgerError, Recovery
 
@@ -129,8 +130,16 @@ def _configured(tracker: Tracker, cluster: ClusterSettings) -> Tracker:
     tracker.state.topology.limits = Limits(
         offline_s=watch.offline_after, isr_of_one_s=watch.isr_of_one_after, under_s=watch.under_replicated_after
     )
+    tracker.state.topology.watched = watched(cluster)
     tracker.state.probed = probed(cluster)
     return tracker
+
+
+def watched(cluster: ClusterSettings) -> Watched:
+    """Return what the settings name under ``watch``: topics, but for probe topics, and patterns."""
+    watch, ours = cluster.watch, {cluster.topic_of(mode) for mode in cluster.modes.enabled()}
+    chosen = Selection((*watch.topics, *watch.epochs), watch.offsets)
+    return Watched(sorted(chosen.literal.union(chosen.names) - ours), sorted(chosen.patterns))
 
 
 def probed(cluster: ClusterSettings) -> dict[str, Probed]:

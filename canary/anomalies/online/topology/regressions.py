@@ -10,7 +10,7 @@ Not seen: records that are cut off and written again between two samples of a bu
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.topology import timeline
+from canary.anomalies.online.topology import timeline, vanished
 from canary.anomalies.online.topology.state import End
 
 _ANEW_NS = 3_000_000_000
@@ -55,12 +55,22 @@ def of_present_topic(scope: Scope, topic: str, topic_id: str | None) -> bool:
     if before is not None and topic_id in before.dead_ids:
         return False
     former_id = before.topic_id if before is not None else None
+    records = None if before is None else vanished.records_of(scope.state.topology, topic, before)
     timeline.topic_seen(scope, topic, topic_id)
-    if former_id is not None and topic_id is not None and topic_id != former_id:
-        summary = f"topic {topic} was deleted and made again"
-        evidence = {"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0}
-        after_ns = before.former_ns if before is not None else 0
-        scope.report("topic-recreated", Where(topic), summary, evidence=evidence, by="watch", after_ns=after_ns)
+    was_said = before is not None and before.said_gone
+    if before is not None:
+        before.said_gone = False
+    if before is not None and former_id is not None and topic_id is not None and topic_id != former_id:
+        is_news = topic in scope.state.topology.watched.names and records != 0 and not was_said
+        scope.report(
+            "topic-recreated",
+            Where(topic),
+            f"topic {topic} was deleted and made again{f': {records:,} records were in it' if records else ''}",
+            severity="critical" if is_news else "warning",
+            evidence={"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0, "records": records},
+            by="watch",
+            after_ns=before.former_ns,
+        )
     return True
 
 

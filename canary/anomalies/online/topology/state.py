@@ -84,6 +84,32 @@ class Known:
     """When ``topic_id`` was last seen, and ``former_ns``, when the one before was."""
     former_ns: int = 0
     partitions: dict[int, Place] = field(default_factory=dict)
+    records: int | None = None
+    """How many records it had when it was no longer listed; None: not known."""
+    said_gone: bool = False
+    """Its end is reported, and it was not seen since."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What the settings name under ``watch``: topics by their names, and patterns."""
+
+    names: list[str] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Vanished:
+    """A topic that is not listed any more since ``at_ns``, last seen with its id at ``seen_ns`` (0: never).
+
+    ``records``: how many it had, None: not known. ``is_gone``: asked for by its name, the cluster has no such topic.
+    """
+
+    at_ns: int
+    topic_id: str = ""
+    records: int | None = None
+    seen_ns: int = 0
+    is_gone: bool = False
 
 
 @dataclass(slots=True)
@@ -228,6 +254,9 @@ class Topology:
     """All of it. Keys (topic, partition); of conditions (kind, topic, partition), partition -1 for "and others"."""
 
     limits: Limits = field(default_factory=Limits)
+    watched: Watched = field(default_factory=Watched)
+    vanished: dict[str, Vanished] = field(default_factory=dict)
+    """By name, the topics that are watched and not listed any more, until their end is reported or they are back."""
     topics: dict[str, Known] = field(default_factory=dict)
     degraded: dict[tuple[str, int], bool] = field(default_factory=dict)
     """Places that have no leader, or replicas out of sync (or are of a suspect election)."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.topology import conditions, elections, liveness
+from canary.anomalies.online.topology import conditions, elections, liveness, vanished
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Broker, ControllerTold, Epoch, Known, Place, Topology
 from canary.anomalies.topology_change import TopologyChange
 
@@ -59,6 +59,7 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
     """Leader, replicas and ISR of a partition of any topic."""
     top = scope.state.topology
     known = topic_of(scope, fact.topic, ours=ours)
+    top.vanished.pop(fact.topic, None)
     replicas, isr = broker_ids(fact.replicas), broker_ids(fact.isr)
     place = known.partitions.get(fact.partition)
     if place is not None and (place.leader, place.replicas, place.isr) == (fact.leader, replicas, isr):
@@ -98,12 +99,22 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
         known.topic_id, known.seen_ns = topic_id, scope.state.now_ns
 
 
+def watched_gone(scope: Scope, fact: f.WatchedGone) -> None:
+    """A topic that the canary does not write to is not listed any more, or does not exist, asked for by its name."""
+    if fact.by_name:
+        vanished.asked(scope, fact)
+    else:
+        topic_gone(scope, fact.topic)
+
+
 def topic_gone(scope: Scope, name: str) -> None:
     """The topic is gone, and so are its conditions."""
     top = scope.state.topology
     known = top.topics.get(name)
     if known is None or not known.partitions:
         return
+    if not known.ours:
+        vanished.not_listed(scope, name, known)
     forget(scope, name, known)
     if not known.ours:
         if known.topic_id is None:  # a topic whose id is known is recognised when it is recreated
@@ -208,6 +219,8 @@ def topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
     conditions.judge(scope, fact.extent)
     if fact.extent == "probe":  # which comes also where no other topic is watched
         _refilling(scope)
+    else:
+        vanished.judge(scope)
 
 
 def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *, stands: bool = False) -> bool:
