@@ -2,10 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, Self
 
+import orjson
+
 from canary.anomalies.anomaly import Severity
+from canary.facts import Reported
 from canary.probe.identity import Identity
 
 SENT_AGAIN = "sent_again_under_a_new_producer_epoch"
@@ -163,6 +166,27 @@ class Violation:
         if self.leader_epoch is not None:
             place += (("leader_epoch", self.leader_epoch),)
         return hashlib.blake2b(repr(place).encode(), digest_size=16).hexdigest()
+
+
+def reported(part: str, found: Sequence[Violation], ended: Sequence[Violation] = ()) -> list[Reported]:
+    """Return what a part has found, and which conditions ended, as facts: so the ledger keeps it before it is filed."""
+    return [
+        Reported(one.at_ns, part, orjson.dumps(one, tuple, orjson.OPT_NON_STR_KEYS).decode(), over=over)
+        for over, violations in ((False, found), (True, ended))
+        for one in violations
+    ]
+
+
+def violation_of(fact: Reported) -> Violation:
+    """Return the violation that a part has found, or that has ended. Fields of a later version are left out."""
+    told = orjson.loads(fact.violation)
+    known = {one.name: told[one.name] for one in fields(Violation) if one.name in told}
+    runs = (Records(offset, size, _identity(who)) for offset, size, who in told["records"])
+    return Violation(**known | {"identity": _identity(told["identity"]), "records": tuple(runs)})
+
+
+def _identity(numbers: Sequence[int] | None) -> Identity | None:
+    return None if numbers is None else Identity(*numbers)
 
 
 def _retimed(clock: Callable[[int], int], evidence: Any, name: str = "") -> Any:

@@ -66,6 +66,7 @@ from canary.facts.watching import Listed as Listed
 from canary.facts.watching import LogSized as LogSized
 from canary.facts.watching import PartitionSeen as PartitionSeen
 from canary.facts.watching import QuorumSeen as QuorumSeen
+from canary.facts.watching import Reported as Reported
 from canary.facts.watching import TopicConfigured as TopicConfigured
 from canary.facts.watching import TopicGone as TopicGone
 from canary.facts.watching import TopicSeen as TopicSeen
@@ -124,6 +125,7 @@ Fact = (
     | QuorumSeen
     | LogSized
     | ClockSeen
+    | Reported
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

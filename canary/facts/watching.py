@@ -173,6 +173,19 @@ class WatchedListed(_Round):
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """A part that judges what it watches by itself has found a violation, or says that one has ended (``over``).
+
+    ``part`` is the thread's name; ``violation`` has all its fields, as JSON (canary.anomalies.violation).
+    """
+
+    at_ns: int
+    part: str
+    violation: str
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LogSized:
     """Bytes of a partition's log on its leader (DescribeLogDirs), of all records there are, foreign ones too.
 

@@ -241,6 +241,19 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
+        "reported-past-the-ledger",
+        "45-B11",
+        "What parts report that judge by themselves is judged and is not in the ledger: kill -9 forgets it.",
+        (
+            Edit(
+                "canary/runner/publishing/judge.py",
+                "Judge._judge",
+                "self._ledger.append(facts)",
+                'self._ledger.append([one for one in facts if type(one).__name__ != "Reported"])',
+            ),
+        ),
+    ),
+    Mend(
         "cheap-loss-rings",
         "C1",
         "What acks=1 loses is critical, as if it had been acknowledged by all replicas.",

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from storage.store.values import StoredViolation
 
 ENDING = frozenset(
-    {"blind", "stalled", "unwritable", "offline-partition", "isr-of-one", "under-min-isr", "cluster-offline"}
+    {
+        "another-cluster",
+        "blind",
+        "cluster-offline",
+        "isr-of-one",
+        "offline-partition",
+        "stalled",
+        "under-min-isr",
+        "unwritable",
+    }
 )
 """Conditions that must have ended once all is well."""
 

@@ -22,13 +22,14 @@ _FOLD: Final = tuple(
     for name in ("tracker_runs", "tracker", "tracker_liveness", "tracker_waiting", "topology_places")
 )
 _RULES: Final = "canary/anomalies/online/"
+_REPORTED: Final = "tests/runner/test_reported.py"
 
 TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         _RULES + "tracker.py",
         (_FOLD, (*DIRECT, *_TOPOLOGY), LIVES),
         ("Tracker.fold", "continue", "pass"),
-        ("Tracker.fold", "state.stopped is not None and kind is not f.RunnerStarted", "state.stopped is not None"),
+        ("Tracker.fold", "state.stopped is not None and kind not in _ALWAYS", "state.stopped is not None"),
         ("Tracker.fold", "state.stopped is None", "True"),
         ("Tracker.fold", "state.now_ns = max(state.now_ns, fact.at_ns)", "state.now_ns = fact.at_ns"),
         ("Tracker.fold", "state.ordinal += len(run)", "state.ordinal += 1"),
@@ -558,6 +559,19 @@ TOPOLOGY: Final[list[Mutation]] = [
         _RULES + "losses/scrub.py",
         ((f"{_HERE}tracker_scrubbing.py",),),
         ("ended", "finished(scope, log)", "pass"),
+    ),
+    *mutations(
+        _RULES + "tracker.py",
+        ((f"{_HERE}reported.py",), (_REPORTED,)),
+        ("", "(f.RunnerStarted, f.Reported)", "(f.RunnerStarted,)"),
+        ("_reported", "scope.found.ended.append(violation_of(fact))", "pass"),
+        ("_reported", "scope.emit(violation_of(fact))", "pass"),
+    ),
+    *mutations(
+        _RULES + "scope.py",
+        ((f"{_HERE}reported.py",),),
+        ("Scope.emit", "self.found.ended = [one for one in self.found.ended if one.key('') != key]", "pass"),
+        ("Scope.emit", "one.key('') != key", "False"),
     ),
     *mutations(
         _RULES + "tracker.py",

@@ -19,7 +19,7 @@ from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed
 from canary.anomalies.policy import AGAIN_NS
 from canary.anomalies.topology_change import TopologyChange
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Violation, reported
 from canary.metrics import Measurement, Published, measured
 from canary.runner.publishing import flusher as flush
 from canary.runner.publishing.flusher import Flusher
@@ -114,13 +114,20 @@ def test_what_parts_find_that_judge_themselves_is_filed_by_the_machine_s_clock(
         store.maintenance.plan("prod", now_ns - 3600 * S, now_ns + 3600 * S, "upgrade", "ann")
         flusher = Flusher(context(store, "prod", "canary-1", clock=clock))
         stuck = Violation(kind="group-stuck", severity="warning", topic="t", at_ns=now_ns, by="watch", summary="stuck")
-        flusher.report_own([stuck], [])
+        tracker = Tracker()
+
+        def judge(*facts: f.Fact) -> None:
+            tracker.fold(facts)
+            found = tracker.drain()
+            flusher.report(found.violations, found.ended)
+
+        judge(f.RunnerStarted(now_ns, "canary-1", "1", clock_ahead_ns=set_s * S), *reported("group-watcher", [stuck]))
         flusher.troubles = lambda: {"ledger": Trouble("it cannot be written", blind=True)}
         assert flusher.flush()
         found = {row.kind: row for row in store.violations.page().items}
         assert {row.state for row in found.values()} == {state}
         assert all(abs(row.first_seen_ns - wall_ns) < 60 * S for row in found.values())
-        flusher.report_own([], [stuck])
+        judge(*reported("group-watcher", [], [stuck]))
         flusher.troubles = dict
         assert flusher.flush()
         assert {row.state for row in store.violations.page().items} == {"resolved"}
@@ -341,6 +348,7 @@ def test_what_a_predecessor_could_not_take_back_is_ended_and_what_others_said_is
         store.violations.record("prod", [dataclasses.replace(refused, topic_id="", summary="refused")])
         flusher = flusher_of(store)
         flusher.violations([blindness("canary-0", {"x": LEDGER}, 6)])  # kept by the ledger, not delivered
+        flusher.replayed()
         flushed(flusher, {"flusher": LEDGER})
         left = store.violations.page(ViolationFilter(kind="blind", state="open")).items
         assert sorted(row.first_seen_ns for row in left)[:3] == [7, 9, 10]

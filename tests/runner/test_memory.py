@@ -171,12 +171,12 @@ class Run:
         undelivered, unended = self.flusher.undelivered(), self.flusher.unended()
         ledger.seal(snapshot.seal(self.tracker, undelivered, unended, self.flusher.shown))
 
-    def recalled(self) -> memory.Memory:
+    def recalled(self) -> tuple[memory.Memory, Flusher]:
         asked: Any = SimpleNamespace(ask=lambda question, _: question())
         with Ledger(self.directory) as ledger:
-            remembered = memory.recall(context(self.store), asked, ledger)
-        assert remembered is not None
-        return remembered
+            recalled = memory.recall(context(self.store), asked, ledger)
+        assert recalled is not None
+        return recalled
 
 
 REFUSED = f.ClientError(3 * END_NS, "tail", "SASL_AUTHENTICATION_FAILED", "no")
@@ -195,7 +195,7 @@ def test_what_the_store_has_open_is_known_after_a_start_with_a_ledger_and_withou
             run.seal(ledger)
         (one,) = run.tracker.conditions()
         directory = tmp_path / ("none" if wiped else "ledger")
-        known = Run(directory, store).recalled().tracker.conditions()
+        known = Run(directory, store).recalled()[0].tracker.conditions()
         assert [(had.key("c"), had.summary) for had in known] == [(one.key("c"), one.summary)]
 
 
@@ -218,15 +218,15 @@ def test_a_store_that_was_put_back_lacks_what_had_been_delivered_and_that_is_sai
         run.seal(ledger)
         run.take(ledger, f.Tick(5 * END_NS))
     with Store.connect(url, timeout=60) as store:
-        assert Run(tmp_path / "ledger", store).recalled().lost is None
+        assert Run(tmp_path / "ledger", store).recalled()[0].lost is None
     for name in ("store.db", "store.db-wal", "store.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     if not wiped:
         backup.rename(tmp_path / "store.db")
     with Store.connect(url, timeout=60) as store:
         store.upgrade()
-        remembered = Run(tmp_path / "ledger", store).recalled()
-    assert remembered.flusher.shown == 4
+        remembered, flusher = Run(tmp_path / "ledger", store).recalled()
+    assert flusher.shown == 4
     assert remembered.tracker.conditions() != []
     assert remembered.lost is not None
     told = 0 if wiped else 2
@@ -250,8 +250,9 @@ def test_a_ledger_that_was_put_back_gives_no_number_of_a_segment_again(tmp_path:
         backup.rename(directory)
         asked: Any = SimpleNamespace(ask=lambda question, _: question())
         with Ledger(directory) as ledger:
-            remembered = memory.recall(context(store), asked, ledger)
-            assert remembered is not None
+            recalled = memory.recall(context(store), asked, ledger)
+            assert recalled is not None
+            remembered, _ = recalled
             assert remembered.lost is not None
             ledger.append([f.Tick(3 * END_NS)])
         assert segment_number(segment_paths(directory)[-1]) > remembered.began_ns // END_NS
@@ -305,8 +306,9 @@ def test_what_a_former_process_probed_is_closed_by_the_next_start_and_not_by_the
         ledger.append([f.RunnerStarted(3, "r", "1"), *polled])
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store, Ledger(tmp_path / "ledger") as ledger:
         stores.upgrade(store)
-        remembered = memory.recall(context(store), asked, ledger)
-    assert remembered is not None
+        recalled = memory.recall(context(store), asked, ledger)
+    assert recalled is not None
+    remembered, _ = recalled
     state = remembered.tracker.state
     assert "former" not in state.probed
     assert state.meters["former", 0].unverified == {}

@@ -16,7 +16,6 @@ from canary.settings import Settings
 from storage.store import Store, StoreError
 from tests.support import stores
 from tests.support.contexts import context
-from tests.support.heard import Heard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +58,7 @@ def test_open_gaps_are_remembered_by_the_next_process_once_the_store_answers(
         changed = replace(still[0], partition=1, evidence={"why": "changed"})
         store.violations.record("dc2", [*said, changed])
         store.violations.end([resolved.key("dc2")], 10**18)
-        ((_, _, mirror, progress),) = Mirrors(replace(both(), store=store), Heard())._known
+        ((_, _, mirror, progress),) = Mirrors(replace(both(), store=store))._known
 
         def away(*_: object) -> None:
             raise StoreError("the store is away")
@@ -74,6 +73,26 @@ def test_open_gaps_are_remembered_by_the_next_process_once_the_store_answers(
         copies = tuple(row._replace(offset=at) for at, row in enumerate(ROWS))
         _, over = mirror.fold(Round(10**18, {0: PartitionRound(ROWS, copies, source_complete=True)}))
         assert {one.key("dc2") for one in over} == {one.key("dc2") for one in still}
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_gaps_that_the_ledger_has_found_again_are_remembered_though_the_store_does_not_have_them_yet(
+    store_url: str,
+) -> None:
+    """Else such a gap would never end: it was found while the store was away, by a process that was killed."""
+    with Store.connect(store_url, timeout=60) as store:
+        stores.upgrade(store)
+        mirror = gap(0, 3, 5, 8)
+        answer = Answer(frozenset((row.offset, row.identity) for row in ROWS if row.identity), 0, frozenset())
+        said = [one for question in mirror.questions(10**18) for one in mirror.confirm(question, answer, 10**18)]
+        resolved, stored, coming = said
+        store.violations.record("dc2", [resolved, stored])
+        store.violations.end([resolved.key("dc2")], 10**18)
+        others = [replace(coming, topic="dc1.others"), replace(coming, partition=1, evidence={"why": "changed"})]
+        ((_, _, _, progress),) = Mirrors(replace(both(), store=store), [*said, *others])._known
+        assert progress.earlier is not None
+        keys = [one.key("dc2") for one in progress.earlier() or ()]
+        assert keys == [stored.key("dc2"), coming.key("dc2")]
 
 
 def test_credentials_of_the_source_are_renewed_too(tmp_path: Path) -> None:

@@ -74,10 +74,7 @@ def test_it_ends_when_its_watcher_has_looked_for_as_long_as_it_takes_to_report_i
         assert unended.over(partial(seen, second * S, None)) == []
         assert unended.over(partial(seen, second * S, "refused")) == [], "that counts not"
     (over,) = unended.over(partial(seen, (1_000 + after_s) * S, None))
-    unended.end([over])
-    row = store.violations.get(over)
-    assert row is not None
-    assert (row.state, row.reason) == ("resolved", "ended")
+    assert [row.id for row in store.violations.unended("c", [kind])] == [over.key("c")]
 
 
 @pytest.mark.parametrize("kind", sorted(SEEN))
@@ -118,7 +115,7 @@ def test_it_ends_where_nobody_wants_it_watched_any_more(store: Store, kind: str)
 def test_what_is_reported_meanwhile_is_not_ended(store: Store, kind: str) -> None:
     unended = left(store, kind)
     (over,) = unended.over(Watched)
-    unended.reported(over)
+    unended.reported(over.key("c"))
     assert unended.over(Watched) == []
 
 

@@ -29,6 +29,8 @@ from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from canary.anomalies.replicas.compaction import Search
+from canary.anomalies.violation import violation_of
+from canary.facts import Reported
 from canary.lab import LabError
 from canary.threads.ports import SteadyClock
 from canary.watching.replicas.progress import Progress
@@ -40,10 +42,11 @@ from tests.support.tiers import TIERED, properties
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from canary.anomalies.replicas.copies import Difference
     from canary.anomalies.violation import Violation
+    from canary.facts import Facts
     from canary.watching.replicas.outcomes import Outcome
 
 PARTITIONS = 2
@@ -109,17 +112,19 @@ class Watch:
 
     def __init__(self, bootstrap: str) -> None:
         self.said: list[Violation] = []
+        self.paused = False
         self.passes = self.bytes = 0
         self.unknown: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         config = {"bootstrap.servers": bootstrap}
         self.scrubber = ReplicaScrubber(
-            config, list(TOPICS), Progress(), self._heard, SteadyClock(), bytes_per_second=20_000_000, rest_s=0.5
+            config, list(TOPICS), Progress(), self, SteadyClock(), bytes_per_second=20_000_000, rest_s=0.5
         )
 
-    def _heard(self, said: Sequence[Violation], _over: Sequence[Violation]) -> None:
-        self.said += said
-        for one in said:
+    def put(self, facts: Facts, /) -> None:
+        """Take what the scrubber reports."""
+        for one in (violation_of(fact) for fact in facts if isinstance(fact, Reported)):
+            self.said.append(one)
             say(f"SAID {one.summary} {dict(one.evidence)}")
 
     @contextlib.contextmanager

@@ -218,7 +218,10 @@ class Scope:
         return self.violation(kind, where, summary, **more).about(runs)
 
     def emit(self, violation: Violation) -> None:
-        """Report a violation."""
+        """Report a violation; a condition that holds again has not ended."""
+        if self.found.ended:
+            key = violation.key("")
+            self.found.ended = [one for one in self.found.ended if one.key("") != key]
         self.found.violations.append(violation)
 
     def report(

@@ -22,10 +22,19 @@ from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import clock, conditions, elections, lineages, liveness, regressions, timeline
 from canary.anomalies.topology_change import TopologyChange
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Violation, violation_of
 from canary.facts.batch import runs
 
 _Dated = TypeVar("_Dated", Violation, TopologyChange)
+
+
+def _reported(scope: Scope, fact: f.Reported) -> None:
+    """A part that judges by itself has found a violation, or one of its conditions has ended."""
+    if fact.over:
+        scope.found.ended.append(violation_of(fact))
+    else:
+        scope.emit(violation_of(fact))
+
 
 _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RunnerStarted: cluster.runner_started,
@@ -71,6 +80,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.EpochSeen: lineages.seen,
     f.QuorumSeen: timeline.quorum_seen,
     f.ClockSeen: clock.seen,
+    f.Reported: _reported,
 }
 _RUNS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Polled: reads.polled,
@@ -78,6 +88,8 @@ _RUNS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.Sent: sends.sent,
 }
 """The handlers of facts that come in runs."""
+_ALWAYS = (f.RunnerStarted, f.Reported)
+"""What is folded also while another cluster answers: the parts of the known one say then that their conditions end."""
 
 
 class Tracker:
@@ -119,7 +131,7 @@ class Tracker:
             state.now_ns = max(state.now_ns, fact.at_ns)
             state.ordinal += len(run)
             kind = type(fact)
-            if state.stopped is not None and kind is not f.RunnerStarted:
+            if state.stopped is not None and kind not in _ALWAYS:
                 continue
             if kind in _RUNS:
                 _RUNS[kind](scope, run)

@@ -73,7 +73,7 @@ class ClusterClients:
     ) -> None:
         self.probes: dict[str, TopicProbes] = {}
         self.auditor = self._new_auditor(context)
-        self.besides = Besides(context, remembered.flusher.report_own)
+        self.besides = Besides(context, remembered.gaps)
         self._context = context
         self._connection = connection
         self._supervisor = supervisor

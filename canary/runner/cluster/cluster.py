@@ -156,13 +156,13 @@ class ClusterRunner(Worker):
             holder = claim(context, ledger.directory)
             if holder is None:
                 return
-            remembered = memory.recall(context, self._connection, ledger)
-            if remembered is None:
+            recalled = memory.recall(context, self._connection, ledger)
+            if recalled is None:
                 return
+            remembered, flusher = recalled
             self._announce_start(remembered, remembered.began_ns, remembered.lost)
             lease = LeaseRenewer(context.store, name, runner, holder, self._lease_lost)
             self._supervisor.begin(lease)
-            flusher = remembered.flusher
             judge = Judge(context, ledger, remembered.tracker, findings=self._findings, flusher=flusher)
             self._judge = judge
             self._clients = self._new_clients(judge, remembered)
@@ -206,7 +206,7 @@ class ClusterRunner(Worker):
 
     def _probe(self, judge: Judge, clients: ClusterClients, remembered: Memory, predecessors: Predecessors) -> None:
         """Probe the known cluster until stopped; while another one answers in its place, wait for it."""
-        cluster_id = self._connection.known_cluster(remembered.flusher)
+        cluster_id = self._connection.known_cluster()
         while (
             cluster_id is not None
             and self._wait_shown(judge, remembered.facts, stopped=False)
@@ -219,7 +219,7 @@ class ClusterRunner(Worker):
             with contextlib.suppress(queue.Empty):
                 while True:  # requests to clients that are closed
                     self._findings.get_nowait()
-            cluster_id = self._connection.known_cluster(remembered.flusher)
+            cluster_id = self._connection.known_cluster()
             self._announce_start(remembered, self._clock.now_ns())
 
     def _wait_shown(self, judge: Judge, remembered_facts: int, *, stopped: bool) -> bool:

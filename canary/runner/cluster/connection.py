@@ -8,6 +8,8 @@ import structlog
 from confluent_kafka import KafkaException
 
 from canary.anomalies.online.rules.wrong_cluster import another_cluster
+from canary.anomalies.policy import is_due
+from canary.anomalies.violation import reported
 from canary.facts import WatchFailed
 from canary.kafka import opening
 from canary.kafka.opening import refusal_or_raise
@@ -15,12 +17,10 @@ from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.kafka.responses import answer
 from canary.kafka.topic_creation import TopicError
 from canary.runner.context import ClusterContext
-from canary.runner.publishing.flusher import Flusher
 from canary.runner.supervision.credentials import CredentialFiles
 from canary.settings import admin_config
 from canary.settings.credentials import files_of
 from canary.threads import system
-from canary.threads.ports import clock_ahead_ns
 from canary.threads.worker import in_background
 from storage.store import StoreError
 
@@ -104,7 +104,7 @@ class Connection:
         self._waits.pop(what, None)
         return found
 
-    def known_cluster(self, flusher: Flusher) -> str | None:
+    def known_cluster(self) -> str | None:
         """Wait until the known cluster answers, and return its id; None when the runner is stopped before.
 
         Another cluster that answers in its place (the address moved) is a violation, and is neither written to nor
@@ -112,7 +112,7 @@ class Connection:
         address leads by now.
         """
         context = self._context
-        remember = context.store.identities.remember_cluster
+        remember, said_ns = context.store.identities.remember_cluster, 0
         while not context.stopping.is_set():
             self._admin = self.ask(self._new_admin, "admin client")
             found = self.ask(lambda: cluster_id(self.admin), "cluster id")
@@ -122,15 +122,18 @@ class Connection:
             if known is None:
                 return None
             at_ns = context.clock.now_ns()
-            violation = another_cluster(known, found, at_ns + clock_ahead_ns(context.clock))
+            violation = another_cluster(known, found, at_ns)
             if known == found:
-                flusher.ended([violation])  # a former process may have reported it
+                context.inbox.put(reported("connection", [], [violation]))  # a former process may have reported it
                 self.wrong_cluster = None
                 return found
             if self.wrong_cluster != violation.summary:
                 self.wrong_cluster = violation.summary
                 log.error("another_cluster", cluster=context.cluster.name, reason=violation.summary)
-            flusher.violations([violation])
+                said_ns = 0
+            if is_due(said_ns, at_ns):
+                said_ns = at_ns
+                context.inbox.put(reported("connection", [violation]))
             context.inbox.put([WatchFailed(at_ns, 0, violation.summary)])
             context.stopping.wait(_PATIENCE_S)
         return None

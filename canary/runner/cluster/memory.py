@@ -1,6 +1,7 @@
 """What a start knows of the starts before it: the replayed ledger, held against what the store was shown."""
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -9,6 +10,7 @@ import structlog
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.state import Probed, State
 from canary.anomalies.online.topology.state import Limits, Watched
+from canary.anomalies.violation import Violation
 from canary.facts import MemoryLost
 from canary.metrics.published import loads
 from canary.runner.cluster.connection import Connection
@@ -33,18 +35,18 @@ Predecessors = dict[tuple[str, str], tuple[int, int]]
 class Memory:
     """What a start begins with.
 
-    ``facts`` is how many facts the tracker has folded; ``flusher`` holds the violations that the store does not have
-    yet; ``lost`` says what is forgotten, None if nothing is; ``remembered_ns`` is the time of the last fact in the
-    ledger, None for an empty one.
+    ``facts`` is how many facts the tracker has folded; ``lost`` says what is forgotten, None if nothing is;
+    ``remembered_ns`` is the time of the last fact in the ledger, None for an empty one; ``gaps`` are those of mirrored
+    topics that the ledger has found again, and the store may not have yet.
     """
 
     tracker: Tracker
     facts: int
-    flusher: Flusher
     lost: MemoryLost | None
     installation: str
     began_ns: int
     remembered_ns: int | None
+    gaps: Sequence[Violation] = ()
 
     def predecessors(self) -> Predecessors:
         """Return the producers that the ledger knows."""
@@ -55,8 +57,10 @@ class Memory:
         return known
 
 
-def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> Memory | None:
+def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> tuple[Memory, Flusher] | None:
     """Replay the ledger, and ask the store whether it is whole; None when the runner is stopped before.
+
+    The flusher holds the violations that the store does not have yet.
 
     Raises:
         LedgerError: the ledger cannot be read, or was written by another version.
@@ -88,7 +92,9 @@ def recall(context: ClusterContext, connection: Connection, ledger: Ledger) -> M
         ledger.skip(began_ns // 10**9)  # a segment is written for longer than a second: fewer were begun by now
     known = {one.key(context.cluster.name) for one in [*tracker.conditions(), *flusher.unended()]}
     tracker.adopt(one for one in left if one.key(context.cluster.name) not in known)
-    return Memory(tracker, tracker.state.ordinal, flusher, lost, installation, began_ns, state.now_ns or None)
+    gaps = [one for one in flusher.replayed() if one.kind == "mirror-gap"]
+    memory = Memory(tracker, tracker.state.ordinal, lost, installation, began_ns, state.now_ns or None, gaps)
+    return memory, flusher
 
 
 def _replayed(context: ClusterContext, ledger: Ledger, recovery: Recovery) -> tuple[Tracker, Flusher]:

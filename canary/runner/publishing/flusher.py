@@ -131,11 +131,9 @@ class Flusher(Worker):
         """Take conditions that hold no more; their violations are delivered first."""
         with self._lock:
             for violation in over:
-                self._ended[violation.key(self._cluster)] = violation
-
-    def report_own(self, found: Sequence[Violation], over: Sequence[Violation]) -> None:
-        """Take what a part has found that judges itself, by the runner's clock; it is filed by the machine's."""
-        self.report([one.retimed(self._machines_ns) for one in found], [one.retimed(self._machines_ns) for one in over])
+                key = violation.key(self._cluster)
+                self._ended[key] = violation
+                self._left.reported(key)
 
     def _machines_ns(self, at_ns: int) -> int:
         """Return what the machine's clock says when the runner's says ``at_ns``, as it is set now."""
@@ -149,6 +147,16 @@ class Flusher(Worker):
             log.info("condition_ended", kind=ended.kind, topic=ended.topic, partition=ended.partition)
         for violation in found:
             log.warning("violation", **{name: getattr(violation, name) for name in _LOGGED}, summary=violation.sentence)
+
+    def replayed(self) -> list[Violation]:
+        """Take all that waits as found by former processes, whose conditions no part of this one has in its memory.
+
+        Returns what has not ended of it.
+        """
+        with self._lock:
+            left = {key: one for key, one in self._waiting.items() if key not in self._ended}
+            self._left.replayed(left)
+        return list(left.values())
 
     def changed(self, changes: Iterable[TopologyChange]) -> None:
         """Take changes of the topology, oldest first."""
@@ -215,17 +223,15 @@ class Flusher(Worker):
         found = self._left.found()
         if found is None:
             return
-        own = {self._blind.key(self._cluster)} if self._blind is not None else set()
         with self._lock:
-            self._left.keep(found, self._waiting, own | self._ended.keys())
+            self._left.keep(found, self._waiting, self._ended)
 
     def _end_left(self) -> None:
         with self._lock:
-            over = self._left.over(self.watched)
-        self._left.end(over)
-        with self._lock:
-            for key in over:
-                self._left.reported(key)
+            over = self._left.over(self.watched, hears=self._blind is None)
+        if over:
+            self.ended(over)
+            log.info("conditions_ended", cluster=self._cluster, left_by="former processes", number=len(over))
 
     def _write_violations(self) -> None:
         while True:

@@ -2,14 +2,13 @@
 
 What the tracker judges it adopts at the start, and ends by its evidence. What watchers of groups, transactions and
 mirrors judge ends when they have looked for as long as it takes to report it anew: what holds still is reported in that
-time. A runner's own blindness ends at once, because it has just looked for itself. Of all else the end is not known.
+time. So does what the replay of the ledger finds again, which a store that was away has not got yet. A runner's own
+blindness ends at once, because it has just looked for itself. Of all else the end is not known.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
-
-import structlog
 
 from canary.anomalies.policy import CONDITIONS, UNREMEMBERED
 from canary.anomalies.violation import Violation
@@ -18,8 +17,6 @@ from canary.runner.context import ClusterContext
 from canary.runner.publishing.troubles import incarnation
 from canary.settings import ClusterSettings
 from storage.store.values import StoredViolation
-
-log = structlog.get_logger(__name__)
 
 _ALONE_NS: Final = 10 * 60 * 10**9
 """A runner that has shown no view for so long judges no more."""
@@ -77,15 +74,26 @@ class Unended:
         self._context = context
         self._cluster = context.cluster.name
         self._own = incarnation(context.runner)
-        self._rows: dict[str, Violation | StoredViolation] | None = None
-        """What was left, by id; None: not asked for yet."""
+        self._rows: dict[str, Violation] | None = None
+        """What was left, by id; None: the store was not asked for it yet."""
+        self._replayed: dict[str, Violation] = {}
+        """What the ledger has found again of it, by id: the store may not have it yet."""
         self._began_ns = context.clock.now_ns()
         self._looked: dict[str, _Looked] = {}
 
     def reported(self, key: str) -> None:
         """Note that this process has reported a condition: it will end it itself."""
+        self._replayed.pop(key, None)
         if self._rows is not None:
             self._rows.pop(key, None)
+
+    def replayed(self, found: Mapping[str, Violation]) -> None:
+        """Take the violations, by id, that the ledger has found again and that have not ended."""
+        self._replayed = {
+            key: one
+            for key, one in found.items()
+            if one.kind in CONDITIONS & UNREMEMBERED or (one.kind == "blind" and one.topic_id.startswith(self._own))
+        }
 
     def found(self) -> list[StoredViolation] | None:
         """Ask the store, once: return what was left; None: it was asked before."""
@@ -96,35 +104,32 @@ class Unended:
         rows = self._context.store.violations.unended(self._cluster, CONDITIONS & UNREMEMBERED | {"blind"})
         return [row for row in rows if (row.topic_id.startswith(self._own) if row.kind == "blind" else mine)]
 
-    def keep(self, found: Iterable[StoredViolation], waiting: Mapping[str, Violation], ended: Collection[str]) -> None:
-        """Keep what was found, without what this process has reported (``waiting``) or ended since it began."""
-        left: dict[str, Violation | StoredViolation] = {row.id: row for row in found if row.id not in waiting}
-        left |= {key: one for key, one in waiting.items() if one.topic_id.startswith(self._own)}  # kept by the ledger
-        self._rows = {key: row for key, row in left.items() if key not in ended}
+    def keep(self, found: Iterable[StoredViolation], waiting: Collection[str], ended: Collection[str]) -> None:
+        """Keep what was found, without what this process has reported (the rest of ``waiting``) or ended."""
+        left = {row.id: _condition(row) for row in found if row.id not in waiting} | self._replayed
+        self._rows = {key: one for key, one in left.items() if key not in ended}
 
-    def over(self, watched: Callable[[], Watched]) -> list[str]:
-        """Return what can be ended, by what watchers have looked at by now."""
+    def over(self, watched: Callable[[], Watched], *, hears: bool = True) -> list[Violation]:
+        """Return what can be ended, as of this process's beginning, by what watchers have looked at by now.
+
+        Unless this process ``hears`` them, what they report may still wait for the ledger: their looks do not count.
+        """
         if not self._rows:
             return []
         seen = watched()
-        long = {"blind", *self._long_looked(seen)}
-        return sorted(key for key, row in self._rows.items() if row.kind in long and not _may_hold(row, seen))
+        long = {"blind", *self._long_looked(seen, hears=hears)}
+        over = (row for row in self._rows.values() if row.kind in long and not _may_hold(row, seen))
+        return [replace(one, at_ns=self._began_ns) for one in over]
 
-    def end(self, ids: Collection[str]) -> None:
-        """End some in the store, as of this process's beginning."""
-        if ids:
-            self._context.store.violations.end(sorted(ids), self._began_ns)
-            log.info("conditions_ended", cluster=self._cluster, left_by="former processes", number=len(ids))
-
-    def _long_looked(self, watched: Watched) -> Iterator[str]:
+    def _long_looked(self, watched: Watched, *, hears: bool) -> Iterator[str]:
         """Yield the kinds whose watchers have looked for long enough, or are not wanted any more."""
         for kind, (is_wanted, set_s) in _set_times(self._context.cluster).items():
             at_ns = _known_ns(kind, watched)
             looked = self._looked.setdefault(kind, _Looked(at_ns))
-            if at_ns > looked.last_ns > 0:
+            if hears and at_ns > looked.last_ns > 0:
                 looked.for_ns += min(at_ns - looked.last_ns, _ROUND_NS)
             looked.last_ns = at_ns or looked.last_ns
-            if not is_wanted or looked.for_ns >= set_s * 1e9 + _ROUND_NS:
+            if not is_wanted or (hears and looked.for_ns >= set_s * 1e9 + _ROUND_NS):
                 yield kind
 
 
@@ -148,7 +153,7 @@ def _known_ns(kind: str, watched: Watched) -> int:
     return 0 if seen is None or seen.unknown is not None else seen.at_ns
 
 
-def _may_hold(row: Violation | StoredViolation, watched: Watched) -> bool:
+def _may_hold(row: Violation, watched: Watched) -> bool:
     """Say whether a group may still be stuck: it is not known now, or has something that it does not read."""
     groups = () if watched.groups is None else watched.groups.groups
     own = (one for one in groups if row.topic_id == f"group {one.group}")

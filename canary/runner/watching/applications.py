@@ -2,11 +2,12 @@
 
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.stable import Stable
+from canary.anomalies.violation import reported
 from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.settings import admin_config
 from canary.threads.worker import Worker
-from canary.watching.groups.group_watcher import GroupWatcher, Report
+from canary.watching.groups.group_watcher import GroupWatcher
 from canary.watching.groups.transaction_watcher import TransactionWatcher
 from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
@@ -23,9 +24,8 @@ class Applications:
     What is known of them outlives the parts, which are renewed with the credentials.
     """
 
-    def __init__(self, context: ClusterContext, report: Report) -> None:
+    def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._report = report
         watch = context.cluster.watch
         self._known = Groups(watch.group_stuck_after, watch.group_partitions)
         self._stable = Stable(context.cluster.bootstrap_servers or "")
@@ -55,11 +55,12 @@ class Applications:
 
     def leave(self) -> None:
         """End what holds: the parts are stopped, and whoever comes after them knows nothing of it."""
-        self._report([], [*self._known.reported(), *self._stable.reported(self._context.clock.now_ns())])
+        held = [*self._known.reported(), *self._stable.reported(self._context.clock.now_ns())]
+        self._context.inbox.put(reported("applications", [], held))
 
     def renew(self) -> None:
         """Make the parts anew, not started."""
-        cluster, clock = self._context.cluster, self._context.clock
+        cluster, clock, inbox = self._context.cluster, self._context.clock, self._context.inbox
         watch = cluster.watch
         if watch.groups:
             self._groups = GroupWatcher(
@@ -67,7 +68,7 @@ class Applications:
                 watch.groups,
                 cluster.identifier_prefix,
                 self._known,
-                self._report,
+                inbox,
                 clock,
                 watch.groups_interval,
             )
@@ -76,7 +77,7 @@ class Applications:
                 admin_config(cluster),
                 watch.transactions,
                 self._stable,
-                self._report,
+                inbox,
                 clock,
                 interval_s=watch.groups_interval,
                 after_s=watch.hanging_after,
@@ -86,7 +87,7 @@ class Applications:
                 admin_config(cluster),
                 watch.replicas,
                 self._progress,
-                self._report,
+                inbox,
                 clock,
                 bytes_per_second=watch.replicas_bytes_per_second,
             )

@@ -1,27 +1,28 @@
 """All that is watched besides the probes, and the sampler and the audit, which are always there."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from canary.anomalies.violation import Violation
 from canary.metrics.watched.watched import Watched
 from canary.runner.context import ClusterContext
 from canary.runner.watching.applications import Applications
 from canary.runner.watching.elections import Elections
 from canary.runner.watching.mirrors import Mirrors
 from canary.threads.worker import Worker
-from canary.watching.groups.group_watcher import Report
 
 
 class Besides:
     """The parts of applications, elections and mirrored topics.
 
     Args:
-        report: takes what is found, and what has ended.
+        gaps: of mirrored topics, which the ledger has found again and the store may not have yet.
     """
 
-    def __init__(self, context: ClusterContext, report: Report) -> None:
-        self._applications = Applications(context, report)
+    def __init__(self, context: ClusterContext, gaps: Sequence[Violation] = ()) -> None:
+        self._applications = Applications(context)
         self._elections = Elections(context)
-        self._mirrors = Mirrors(context, report)
+        self._mirrors = Mirrors(context, gaps)
 
     @property
     def parts(self) -> list[Worker]:

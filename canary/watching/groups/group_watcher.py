@@ -1,25 +1,23 @@
 """The thread that looks at the groups of applications."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
 
 from canary.anomalies.groups.rounds import Groups
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import reported
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
 from canary.metrics.watched.groups import GroupsSeen
-from canary.threads.ports import Clock
+from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
 from canary.watching.groups.asking import REFUSALS, Questions
 from canary.watching.rounds import in_rounds
 
 log = structlog.get_logger(__name__)
 
-Report = Callable[[Sequence[Violation], Sequence[Violation]], None]
-"""Takes violations, and conditions that ended."""
 _TIMEOUT_S = 5.0
 _NONE = "no group is matched: there is none, or the right to Describe groups is missing"
 
@@ -32,7 +30,7 @@ class GroupWatcher(Worker):
         names: names or patterns of groups.
         besides: what the ids of the canary's own groups begin with.
         groups: what is known of them; it outlives this thread.
-        report: takes what is found.
+        inbox: takes what is found.
 
     ``latest`` is what is known now, None before the first round; ``failing`` is what the cluster refuses, None if it
     refuses nothing.
@@ -44,7 +42,7 @@ class GroupWatcher(Worker):
         names: Sequence[str],
         besides: str,
         groups: Groups,
-        report: Report,
+        inbox: Inbox,
         clock: Clock,
         interval_s: float,
     ) -> None:
@@ -53,7 +51,7 @@ class GroupWatcher(Worker):
         self._names = names
         self._besides = besides
         self._groups = groups
-        self._report = report
+        self._inbox = inbox
         self._clock = clock
         self._interval_s = interval_s
         self._gate = Gate()
@@ -75,11 +73,10 @@ class GroupWatcher(Worker):
             self._unanswered(text_of(error.args[0]))
             return
         self.failing = f"watch.groups: {answers.refused} (docs/acl.md)" if answers.refused else None
-        found, ended = self._groups.fold(answers.round)
+        self._inbox.put(reported(self.name, *self._groups.fold(answers.round)))
         views = self._groups.views()
         unknown = None if answers.round.groups else _NONE
         self.latest = GroupsSeen(answers.round.at_ns, views, answers.left_out, unknown)
-        self._report(found, ended)
 
     def _unanswered(self, reason: str) -> None:
         if self._gate.admit("unanswered") is not None:

@@ -10,15 +10,15 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from canary.anomalies.groups.sample import Log, Place
 from canary.anomalies.groups.stable import HangingView, Holder, Stable
+from canary.anomalies.violation import reported
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
 from canary.metrics.watched.groups import TransactionsSeen
 from canary.threads import system
-from canary.threads.ports import Clock
+from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
 from canary.watching import offsets
 from canary.watching.groups.asking import REFUSALS
-from canary.watching.groups.group_watcher import Report
 from canary.watching.rounds import in_rounds
 from canary.watching.selection import Selection
 from canary.wire.errors import NotSupportedError, WireError
@@ -48,7 +48,7 @@ class TransactionWatcher(Worker):
         config: of an admin client.
         topics: names or patterns.
         stable: what is known of their partitions; it outlives this thread.
-        report: takes what is found.
+        inbox: takes what is found.
         after_s: how long a transaction may last; None: as long as the cluster lets one last.
 
     ``latest`` is what is known now, None before the first round; ``failing`` is what the cluster refuses, None if it
@@ -60,7 +60,7 @@ class TransactionWatcher(Worker):
         config: Mapping[str, object],
         topics: Sequence[str],
         stable: Stable,
-        report: Report,
+        inbox: Inbox,
         clock: Clock,
         *,
         interval_s: float,
@@ -70,7 +70,7 @@ class TransactionWatcher(Worker):
         self._config = dict(config)
         self._chosen = Selection(topics)
         self._stable = stable
-        self._report = report
+        self._inbox = inbox
         self._clock = clock
         self._interval_s = interval_s
         self._after_s = after_s
@@ -100,14 +100,15 @@ class TransactionWatcher(Worker):
         longest_s = self._longest(admin, leaders)
         limit_s = self._after_s if self._after_s is not None else (longest_s or _MAX_TIMEOUT_S) + _LATE_S
         held, ended = self._stable.fold(logs, metadata, at_ns, limit_s)
+        self._inbox.put(reported(self.name, [], ended))
         hanging = list(self._held(held, leaders, logs))
         overdue = {
             view: longest_s is not None and (at_ns - view.since_ns) / 1e9 > longest_s + _LATE_S for view in hanging
         }
         said = [self._stable.said(view, at_ns, overdue=overdue[view]) for view in hanging]
+        self._inbox.put(reported(self.name, [one for one in said if one is not None]))
         self.failing = f"watch.transactions: {refused} (docs/acl.md)" if refused else self._not_told(hanging)
         self.latest = TransactionsSeen(at_ns, tuple(hanging), refused or self._none(leaders, logs))
-        self._report([one for one in said if one is not None], ended)
 
     def _leaders(self, metadata: Mapping[str, Any]) -> tuple[dict[Place, int], str]:
         """Return the leader of each partition that is looked at, and what the cluster refuses."""

@@ -9,13 +9,12 @@ from confluent_kafka import KafkaException
 
 from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Question, Round
 from canary.anomalies.mirrormaker.mirror import Mirror, MirrorView
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import Violation, reported
 from canary.kafka.quiet import Gate
 from canary.kafka.responses import text_of
 from canary.threads import system
-from canary.threads.ports import Clock
+from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker, in_background
-from canary.watching.groups.group_watcher import Report
 from canary.watching.mirrormaker.checkpoints import decoded
 from canary.watching.mirrormaker.logs import Logs, NotReadError, Place, Progress, row_of
 
@@ -59,7 +58,7 @@ class MirrorWatcher(Worker):
         target: the same of the cluster that has the mirror.
         mirror: judges; it outlives this thread, as does ``progress``.
         checkpoints: the topic in which MirrorMaker 2 tells translated offsets.
-        report: takes what is found.
+        inbox: takes what is found.
 
     ``latest`` is what is known now; ``failing`` is what a cluster refuses, None if nothing.
     """
@@ -71,7 +70,7 @@ class MirrorWatcher(Worker):
         mirror: Mirror,
         progress: MirrorProgress,
         checkpoints: str,
-        report: Report,
+        inbox: Inbox,
         clock: Clock,
         interval_s: float = 2.0,
     ) -> None:
@@ -80,7 +79,7 @@ class MirrorWatcher(Worker):
         self._mirror = mirror
         self._progress = progress
         self._checkpoints = checkpoints
-        self._report = report
+        self._inbox = inbox
         self._clock = clock
         self._interval_s = interval_s
         self._gate = Gate()
@@ -138,12 +137,11 @@ class MirrorWatcher(Worker):
             self._mirror.remember(gaps)
             self._progress.earlier = None
         told = self._round(sides)
-        said, over = self._mirror.fold(told)
-        self._report(said, over)
+        self._inbox.put(reported(self.name, *self._mirror.fold(told)))
         for question in self._mirror.questions(told.at_ns)[:_MOST_QUESTIONS]:
             answer = self._again(sides, question)
             if answer is not None:
-                self._report(self._mirror.confirm(question, answer, self._clock.now_ns()), [])
+                self._inbox.put(reported(self.name, self._mirror.confirm(question, answer, self._clock.now_ns())))
         self.latest = self._mirror.view(self._clock.now_ns())
 
     def _round(self, sides: "_Sides") -> Round:

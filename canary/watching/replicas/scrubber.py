@@ -1,16 +1,16 @@
 """The thread that compares the replicas of chosen topics, partition after partition, without end and slowly."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from canary.anomalies.replicas.divergence import Divergence
-from canary.anomalies.violation import Violation
+from canary.anomalies.violation import reported
 from canary.kafka.quiet import Gate
 from canary.metrics.watched.replicas import ReplicasSeen
 from canary.threads import system
-from canary.threads.ports import Clock
+from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
 from canary.watching.replicas.comparing import Comparison
 from canary.watching.replicas.progress import Progress
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-Report = Callable[[Sequence[Violation], Sequence[Violation]], None]
-"""Takes violations, and conditions that ended; of these there are none here."""
 _TIMEOUT_S: Final = 10.0
 _REST_S: Final = 60.0
 """Between two passes, so that topics of little content are not read all the time."""
@@ -38,7 +36,7 @@ class ReplicaScrubber(Worker):
         config: of an admin client.
         topics: names or patterns.
         progress: how far it is; it outlives this thread.
-        report: takes what is found.
+        inbox: takes what is found.
         bytes_per_second: what may be read in a second, from all replicas together.
 
     ``latest`` is what is known now, None before the first look; ``failing`` is what the cluster refuses, None if it
@@ -50,7 +48,7 @@ class ReplicaScrubber(Worker):
         config: Mapping[str, object],
         topics: Sequence[str],
         progress: Progress,
-        report: Report,
+        inbox: Inbox,
         clock: Clock,
         *,
         bytes_per_second: int,
@@ -60,7 +58,7 @@ class ReplicaScrubber(Worker):
         self._config = dict(config)
         self._chosen = Selection(topics)
         self._progress = progress
-        self._report = report
+        self._inbox = inbox
         self._clock = clock
         self._rate = bytes_per_second
         self._rest_s = rest_s
@@ -128,7 +126,8 @@ class ReplicaScrubber(Worker):
     def _say(self, found: Sequence[Divergence]) -> None:
         if found:
             now_ns = self._clock.now_ns()
-            self._report([one.violation(now_ns, command(one.topic, one.partition)) for one in found], [])
+            said = [one.violation(now_ns, command(one.topic, one.partition)) for one in found]
+            self._inbox.put(reported(self.name, said))
 
     def _show(self, unknown: str | None) -> None:
         self.latest = ReplicasSeen(self._clock.now_ns(), self._progress.topics(), unknown)

@@ -14,6 +14,7 @@ from canary.watching.replicas.progress import Progress
 from canary.watching.replicas.scrubber import ReplicaScrubber
 from canary.wire.errors import WireError
 from tests.anomalies.replicas.model import batch, record
+from tests.support.heard import Heard
 from tests.support.waiting import in_time, until
 from tests.watching.replicas.world import World
 
@@ -117,14 +118,14 @@ class Scrubbed:
     """A scrubber of a world, whose client is opened in vain as long as ``refusing`` says why."""
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.said: list[Violation] = []
+        self.heard = Heard()
         self.refusing: WireError | None = None
         monkeypatch.setattr("canary.watching.replicas.source.Source", lambda _admin: world)
         monkeypatch.setattr("canary.wire.client.opened", self._opened)
         monkeypatch.setattr("canary.watching.replicas.scrubber._RETRY_S", 0.05)
         monkeypatch.setattr("canary.watching.replicas.comparing.PAUSE_S", 0.0)
         self.worker = ReplicaScrubber(
-            {}, ["ord*"], Progress(), self._report, SteadyClock(), bytes_per_second=10**9, rest_s=0.05
+            {}, ["ord*"], Progress(), self.heard, SteadyClock(), bytes_per_second=10**9, rest_s=0.05
         )
 
     def _opened(self, _config: Mapping[str, object], _timeout_s: float) -> Any:
@@ -134,9 +135,10 @@ class Scrubbed:
             raise self.refusing
         return nullcontext()
 
-    def _report(self, said: Any, over: Any) -> None:
-        assert not over
-        self.said += said
+    @property
+    def said(self) -> list[Violation]:
+        assert not self.heard.over
+        return self.heard.said
 
     @property
     def seen(self) -> ReplicasSeen:
