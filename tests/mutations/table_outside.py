@@ -503,10 +503,7 @@ OUTSIDE: Final[list[Mutation]] = [
     *mutations(
         "canary/runner/cluster/connection.py",
         (("tests/runner/test_reported.py",),),
-        ("Connection.known_cluster", "context.inbox.put(reported('connection', [violation]))", "pass"),
         ("Connection.known_cluster", "context.inbox.put(reported('connection', [], [violation]))", "pass"),
-        ("Connection.known_cluster", "is_due(said_ns, at_ns)", "True"),
-        ("Connection.known_cluster", "said_ns = at_ns", "pass"),
     ),
     *mutations(
         "canary/runner/cluster/memory.py",

@@ -8,7 +8,6 @@ import structlog
 from confluent_kafka import KafkaException
 
 from canary.anomalies.online.rules.wrong_cluster import another_cluster
-from canary.anomalies.policy import is_due
 from canary.anomalies.violation import reported
 from canary.facts import WatchFailed
 from canary.kafka import opening
@@ -112,7 +111,7 @@ class Connection:
         address leads by now.
         """
         context = self._context
-        remember, said_ns = context.store.identities.remember_cluster, 0
+        remember = context.store.identities.remember_cluster
         while not context.stopping.is_set():
             self._admin = self.ask(self._new_admin, "admin client")
             found = self.ask(lambda: cluster_id(self.admin), "cluster id")
@@ -130,11 +129,7 @@ class Connection:
             if self.wrong_cluster != violation.summary:
                 self.wrong_cluster = violation.summary
                 log.error("another_cluster", cluster=context.cluster.name, reason=violation.summary)
-                said_ns = 0
-            if is_due(said_ns, at_ns):
-                said_ns = at_ns
-                context.inbox.put(reported("connection", [violation]))
-            context.inbox.put([WatchFailed(at_ns, 0, violation.summary)])
+            context.inbox.put([*reported("connection", [violation]), WatchFailed(at_ns, 0, violation.summary)])
             context.stopping.wait(_PATIENCE_S)
         return None
 
