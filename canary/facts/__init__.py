@@ -17,6 +17,8 @@ Conventions
   before and after it (ARCHITECTURE decision 7).
 * ``consumer`` names the reader. A tail reader is called after its isolation level, a re-read ``reread-<request id>``;
   each has a client of its own.
+* ClusterMet says which cluster a client is in; it comes before the facts of that client. The end of a re-read, which
+  alone may show that a record is absent, carries the id itself (RereadEnded).
 * ``sample`` numbers one round of questions to the cluster. WatchAsked(sample) enters the queue before the round's first
   request is sent, and the answers carry its number. An answer is judged only against facts before its WatchAsked
   (decision 5).
@@ -60,6 +62,7 @@ from canary.facts.running import MemoryLost as MemoryLost
 from canary.facts.running import RunnerStarted as RunnerStarted
 from canary.facts.running import Tick as Tick
 from canary.facts.watching import BrokerSeen as BrokerSeen
+from canary.facts.watching import ClusterMet as ClusterMet
 from canary.facts.watching import ClusterSeen as ClusterSeen
 from canary.facts.watching import EpochSeen as EpochSeen
 from canary.facts.watching import Listed as Listed
@@ -126,6 +129,7 @@ Fact = (
     | LogSized
     | ClockSeen
     | Reported
+    | ClusterMet
 )
 
 FACT_KINDS: tuple[type[Fact], ...] = typing.get_args(Fact)

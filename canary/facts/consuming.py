@@ -78,7 +78,8 @@ class RereadEnded:
     Its deliveries came before as Polled and Refused facts of the consumer ``reread-<request_id>``. ``reached`` is its
     contiguous position; ``complete`` is False when it could not come to ``end`` (``error`` says why).
     ``leader_epoch`` is the first one of the partition that its client learned: it was answered in that one or a later
-    one. None where brokers give none.
+    one. None where brokers give none. ``cluster_id`` is what the client was told when it
+    ended, "" if it was told none; None: a former release did not note it.
     """
 
     at_ns: int
@@ -92,6 +93,7 @@ class RereadEnded:
     complete: bool
     error: str | None = None
     leader_epoch: int | None = None
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

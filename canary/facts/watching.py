@@ -33,6 +33,18 @@ class ClusterSeen(_Round):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterMet:
+    """The brokers that ``client`` talks to have told it, and it alone, that they are the cluster ``cluster_id``.
+
+    It comes before the first facts of a client, and before those that it gives after it was told another id.
+    """
+
+    at_ns: int
+    client: str
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerSeen(_Round):
     """A live broker: its address ("host:port"), and its rack."""
 

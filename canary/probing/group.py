@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Fact, GroupOffset
 from canary.kafka import opening
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.leaving import leave
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.probing.base import Renewal, Wiring, Writer
@@ -48,6 +49,7 @@ class _Member:
         self._probe = probe
         self._positions: dict[int, int] = {}
         self._committed: dict[int, int] = {}
+        self._inbox = ClientInbox(probe.inbox, probe.clock, self.name, lambda: cluster_of(self.client))
         self._report = ErrorReporter(self.name, probe.inbox, probe.clock)
         config = calm({**probe.config, "on_commit": self._on_commit, "error_cb": self._report}, self.name)
         self.client: Any = opening.consumer(config, quiet_logger(self.name))
@@ -161,7 +163,7 @@ class _Member:
             for p, offset in offsets.items()
         ]
         if facts:
-            self._probe.inbox.put(facts)
+            self._inbox.put(facts)
 
     def leave(self) -> None:
         """Commit, and leave the group."""

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from canary.facts import Batch, ClientError, Fact, ProducerEpochBumped, Skipped
 from canary.facts.batch import column
 from canary.kafka import opening
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.producer_epochs import watching_epochs
 from canary.kafka.quiet import ErrorReporter, Gate, calm, quiet_logger, whole_ms
@@ -91,6 +92,7 @@ class IdempotentProducer(Writer):
         promised: Mapping[str, str] = IDEMPOTENT,
     ) -> None:
         super().__init__(wiring)
+        self._inbox = ClientInbox(wiring.inbox, wiring.clock, self.name, lambda: cluster_of(self._producer))
         self.skipped: Counter[int] = Counter()
         settings = wiring.settings
         given = {name: value for name, value in config.items() if name not in ALIASES}

@@ -19,6 +19,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Relayed
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.leaving import leave
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
@@ -63,6 +64,7 @@ class Relay(Writer):
         self._session = Session(producing, self._book, wiring.mode)
         self._report = ErrorReporter(f"consumer-{wiring.mode}", wiring.inbox, wiring.clock)
         self._input: Any = None
+        self._taken = ClientInbox(wiring.inbox, wiring.clock, f"{wiring.mode}-input", lambda: cluster_of(self._input))
         self._reads = Target(None, b"", ())
         """The incarnation of the input that is read."""
         self._look_at = 0.0
@@ -234,7 +236,7 @@ class Relay(Writer):
             assert session.open is not None  # noqa: S101  # it has just begun
             moved = {p: (before[p], end) for p, end in self._positions.items() if end != before[p]}
             at_ns = self._clock.now_ns()
-            self._inbox.put(
+            self._taken.put(
                 [
                     Relayed(at_ns, *session.open.key, self._source, p, a, b, self._reads.topic_id)
                     for p, (a, b) in sorted(moved.items())

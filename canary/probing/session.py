@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from canary.facts import Aborted, CommitAsked, Committed, Fact, TransactionIndeterminate
 from canary.kafka import opening
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.effective_config import IDEMPOTENT, logging_properties, require
 from canary.kafka.opening import refusal_or_raise
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger, whole_ms
@@ -62,6 +63,7 @@ class Session:
         self.client: Any = None
         self._config = dict(config)
         self._book = book
+        self._inbox = ClientInbox(book.inbox, book.clock, name, lambda: cluster_of(self.client))
         self._outcomes: list[Fact] = []
         self._fatal: str | None = None
         self._ready = False
@@ -174,7 +176,7 @@ class Session:
             self._died(text_of(raised.args[0]))
         if self._outcomes:
             outcomes, self._outcomes = self._outcomes, []
-            self._book.inbox.put(outcomes)
+            self._inbox.put(outcomes)
 
     def deliver(self, timeout_s: float, stopping: Any = None) -> bool:
         """Wait until everything sent is reported. Returns whether it was, and well; else it must be aborted."""
@@ -223,7 +225,7 @@ class Session:
         transaction, again = self._transaction, self.settling
         if not again:
             transaction.asked_at = system.monotonic()
-            self._book.inbox.put([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
+            self._inbox.put([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
         try:
             self.client.commit_transaction(timeout_s)
         except KafkaException as raised:
@@ -284,7 +286,7 @@ class Session:
     def fenced_by(self, why: str) -> None:
         """Another client has initialised the same id: the open transaction, never asked to be committed, is aborted."""
         self.serve(0)
-        self._book.inbox.put([self._aborted(why)])
+        self._inbox.put([self._aborted(why)])
 
     def haunt(self, partitions: Sequence[int], timeout_s: float) -> None:
         """Write and commit although fenced, which only the workload ``fencing`` does.
@@ -305,7 +307,7 @@ class Session:
         self.serve(0)
         rest = self._book.unreported(transaction.unresolved, "its client was fenced")
         transaction.unresolved.clear()
-        self._book.inbox.put([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
+        self._inbox.put([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
         self.open = None
         self.close()
 
@@ -326,7 +328,7 @@ class Session:
             self.serve(0)
         rest = self._book.unreported(transaction.unresolved, "its transaction ended before")
         transaction.unresolved.clear()
-        self._book.inbox.put([*rest, outcome])
+        self._inbox.put([*rest, outcome])
         if self._fatal is not None:
             self.close()
 

@@ -30,9 +30,8 @@ class LogSizeWatcher(WireWatcher):
     def __init__(
         self, config: Mapping[str, object], topics: Callable[[], Collection[str]], inbox: Inbox, clock: Clock
     ) -> None:
-        super().__init__("log-size-watcher", config, clock, EVERY_S)
+        super().__init__("log-size-watcher", config, inbox, clock, EVERY_S)
         self._topics = topics
-        self._inbox = inbox
 
     def run(self) -> None:
         """Ask until stopped, from the first time on that there is a topic to ask for."""

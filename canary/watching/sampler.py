@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from canary.facts import BrokerSeen, ClusterSeen, Fact, TopologySeen, WatchAsked, WatchFailed
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.quiet import ErrorReporter, Gate, calm
 from canary.kafka.responses import text_of
 from canary.threads import system
@@ -72,7 +73,7 @@ class Watcher(Worker):
         super().__init__("watcher")
         self._config = dict(config)
         self._topics = tuple(topics)
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: cluster_of(self._admin))
         self._clock = clock
         self._interval_s = interval_s
         self._timeout_s = timeout_s

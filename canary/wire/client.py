@@ -105,6 +105,12 @@ def asked(admin: Any, request: Any, broker: int | None = None) -> Any:
         raise WireError(f"{type(error).__name__}: {error}") from error
 
 
+def cluster_of(admin: Any) -> str | None:
+    """Return the cluster's id that brokers told the client last, None while they have told none."""
+    told = admin._manager.cluster.cluster_id  # noqa: SLF001  # it has no public word for it
+    return None if told is None else str(told)
+
+
 def _throttled_s(manager: Any, broker: int | None) -> float:
     """Return for how long (s) a broker's quota lets nothing be asked; the library fails what is asked meanwhile."""
     connection = manager._conns.get(broker)  # noqa: SLF001  # it has no public word for it

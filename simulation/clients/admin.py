@@ -52,6 +52,10 @@ class Admin:
             pass
         return link.dispatch()
 
+    def cluster_id(self, timeout: float = -1) -> str:
+        """Return the cluster's id, as brokers told it last."""
+        return self._link.cluster_id(timeout)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """Return the metadata of one topic or of all, as a broker tells them."""
         return self._link.list_topics(topic, timeout)

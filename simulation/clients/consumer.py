@@ -250,6 +250,11 @@ class Consumer:
         """Return who this is in the group, for a transaction."""
         return self._group.metadata()
 
+    def cluster_id(self, timeout: float = -1) -> str:
+        """Return the cluster's id, as brokers told it last."""
+        self._open()
+        return self._link.cluster_id(timeout)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Return the metadata of one topic or of all."""
         self._open()

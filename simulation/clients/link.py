@@ -90,6 +90,7 @@ class Link:
         self.controller = -1
         self.topics: dict[str, TopicMeta] = {}
         """What the last metadata said."""
+        self._cluster_id: str | None = None
         self._held: dict[tuple[str, int], PartitionMeta] = {}
         self._used_at: dict[str, float] = {}
         self.on_leader: Callable[[str, int], None] | None = None
@@ -252,7 +253,7 @@ class Link:
 
     def learn(self, told: Metadata) -> None:
         """Take over metadata."""
-        self.controller = told.controller
+        self.controller, self._cluster_id = told.controller, told.cluster_id
         self.brokers += [broker for broker, _ in told.brokers if broker not in self.brokers]
         self.topics = told.topics
         for place, held in list(self._held.items()):
@@ -295,6 +296,18 @@ class Link:
             if held is not None:
                 self._held[topic, partition] = held
         return held
+
+    def cluster_id(self, timeout: float) -> str:
+        """Return the cluster's id, as brokers told it with metadata last; nobody waits for them (``timeout`` is 0).
+
+        Raises:
+            KafkaException: they have told none yet.
+        """
+        if timeout != 0:
+            raise NotImplementedError("the canary never waits for the cluster's id")
+        if self._cluster_id is None:
+            raise KafkaException(failure(KafkaError._TIMED_OUT, "Failed to retrieve cluster id: Local: Timed out."))
+        return self._cluster_id
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Return metadata as any broker tells them.

@@ -19,6 +19,7 @@ from canary.anomalies.policy import WRITES_LOST, least_age_ms
 from canary.facts import (
     Acked,
     ClockSeen,
+    ClusterMet,
     ClusterSeen,
     Committed,
     Fact,
@@ -246,6 +247,8 @@ class Truth:
             self._asked[fact.sample] = self._facts
         elif isinstance(fact, ClusterSeen):
             self._answered_by(fact)
+        elif isinstance(fact, ClusterMet):
+            self._met(fact.cluster_id)
         elif isinstance(fact, Listed):
             self.looks[fact.topic, fact.partition].append((self.now(), fact))
 
@@ -265,7 +268,12 @@ class Truth:
             asked = self._asked.get(fact.sample, 0)
             self._asked.clear()
             self._unsure = [one for one in self._unsure if one[0] > asked]
-        elif fact.cluster_id != self.cluster_id:
+        else:
+            self._met(fact.cluster_id)
+
+    def _met(self, cluster_id: str) -> None:
+        """Note which cluster a client has met."""
+        if cluster_id != self.cluster_id:
             self._elsewhere = True
             self._void |= {name for _, name in self._unsure}
             for _, name in self._unsure:

@@ -732,6 +732,12 @@ ONLINE: Final[list[Mutation]] = [
     *mutations(
         _RULES + "rules/wrong_cluster.py",
         ((f"{_HERE}wrong_cluster.py",), DIRECT),
+        ("met", "fact.cluster_id != state.cluster_id", "False"),
+        ("met", "state.cluster_id or fact.cluster_id", "state.cluster_id"),
+        ("believed", "found == known", "True"),
+        ("believed", "not known", "False"),
+        ("believed", "found is None", "False"),
+        ("believed", 'stop(scope, found, f"reread-{fact.request_id}")', "pass"),
         ("acknowledged", "next((ask.ordinal for ask in reversed(state.asks.values())), 0)", "0"),
         ("acknowledged", "stream.unsure[second].add(x, y)", "pass"),
         ("acknowledged", "len(stream.unsure) > ASKS_KEPT + 1", "False"),

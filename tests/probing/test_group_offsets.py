@@ -12,10 +12,11 @@ from canary.kafka import opening
 from canary.probing import group
 from canary.threads import system
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.wiring import wired
 
 
-class Coordinator:
+class Coordinator(Unmet):
     """A consumer whose group's coordinator gives these answers, one after the other, and keeps what it is to commit."""
 
     def __init__(self, *answers: int) -> None:

@@ -18,6 +18,7 @@ from canary.probing.base import Renewal
 from canary.probing.idempotent import IdempotentProducer
 from tests.support.messages import Message
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.waiting import in_time, until
 from tests.support.wiring import TAG, wired
 
@@ -46,7 +47,7 @@ class StandingClock:
         return self.at_ns
 
 
-class FakeClient:
+class FakeClient(Unmet):
     """A client that takes what it is given and reports what the test tells it to."""
 
     def __init__(self, inbox: Recording) -> None:

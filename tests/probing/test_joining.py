@@ -12,6 +12,7 @@ from canary.probing.base import Renewal
 from canary.probing.fencing import FencingProbe
 from canary.probing.relay import Relay
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.wiring import TAG, wired
 
 UNDER = Renewal(1, TAG, [0])
@@ -29,7 +30,7 @@ def test_a_fencing_producer_counts_on_in_the_generation_that_gets_more_partition
     assert probe._owner is not owner
 
 
-class Input:
+class Input(Unmet):
     """A consumer of a topic, some of whose partitions have no leader."""
 
     def __init__(self, *led: int) -> None:

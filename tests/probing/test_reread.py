@@ -18,6 +18,7 @@ from canary.probing.readers.tail import ASK_S
 from canary.threads.ports import SteadyClock
 from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message, probe
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.waiting import in_time, joined
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def test_a_range_that_is_all_gone_reached_the_logs_start() -> None:
     assert (outcome.reached, outcome.complete, outcome.error) == (20, True, "the log starts at 20")
 
 
-class Client:
+class Client(Unmet):
     """A consumer whose leader answers as told: bounds or errors first, then messages, then nothing for ever."""
 
     def __init__(self, *answers: tuple[int, int] | int, given: tuple[Message | None, ...] = ()) -> None:
@@ -143,7 +144,7 @@ def reader(inbox: Recording, silence_s: float = 0.3, **config: object) -> Reread
 
 def test_a_range_is_assigned_at_the_first_offset_that_the_log_has() -> None:
     client, inbox = Client((6, 20)), Recording()
-    assert reader(inbox)._begin(client, wanted(5, 8)) is None
+    assert reader(inbox)._begin(client, wanted(5, 8), inbox) is None
     assert client.assigned == [6]
     assert [fact.offset for fact in inbox.of(Positioned)] == [6]
 
@@ -204,7 +205,7 @@ def test_brokers_without_leader_epochs_leave_it_open_whose_end_it_was() -> None:
 def test_a_range_at_the_logs_end_is_waited_for() -> None:
     """What was appended since may be read, and the broker's end of partition says if nothing was."""
     client = Client((0, 5))
-    assert reader(Recording())._begin(client, wanted(5, 8)) is None
+    assert reader(Recording())._begin(client, wanted(5, 8), Recording()) is None
     assert client.assigned == [5]
 
 

@@ -20,6 +20,7 @@ from canary.probing.readers.tail import Start, TailConsumer
 from canary.probing.session import Session
 from canary.threads.ports import SteadyClock
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.waiting import in_time
 from tests.support.wiring import wired
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from canary.probing.book import Open
 
 
-class FakeClient:
+class FakeClient(Unmet):
     def __init__(self, sending: Callable[[], object]) -> None:
         self.calls: list[str] = []
         self.on_its_way = 0

@@ -16,6 +16,7 @@ from canary.probing.transactional import TransactionalProducer
 from canary.threads import system
 from canary.threads.backoff import Pause
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 from tests.support.wiring import TAG, wired
 
 UNDER = Renewal(1, TAG, [0])
@@ -53,7 +54,7 @@ class Time:
         return [int(later - sooner) for sooner, later in itertools.pairwise(self.renewals)]
 
 
-class DeadClient:
+class DeadClient(Unmet):
     """Takes nothing: its first answer is fatal."""
 
     def produce(self, *_: object, **__: object) -> None:

@@ -13,6 +13,7 @@ from canary.probing.readers.tail import GATHER_S, Start, TailConsumer
 from canary.threads import system
 from tests.support.messages import EOF, OUT_OF_RANGE, TAG, TOPIC, Message
 from tests.support.recording import Recording
+from tests.support.unmet import Unmet
 
 
 class CountingClock:
@@ -26,7 +27,7 @@ class CountingClock:
         return self.at_ns
 
 
-class Client:
+class Client(Unmet):
     """Hands out what it is given, so much at a time."""
 
     def __init__(self, tail: TailConsumer, *takes: list[Message]) -> None:

@@ -17,6 +17,7 @@ from canary.anomalies.online.rules import (
     retention,
     sends,
     transactions,
+    wrong_cluster,
 )
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
@@ -52,6 +53,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.RereadEnded: rereads.ended,
     f.WatchAsked: incarnations.watch_asked,
     f.WatchFailed: incarnations.watch_failed,
+    f.ClusterMet: wrong_cluster.met,
     f.ClusterSeen: cluster.cluster_seen,
     f.TopicSeen: incarnations.topic_seen,
     f.TopicGone: incarnations.topic_gone,

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.anomalies.violation import RereadRequest
 from canary.facts import Facts, Isolation, Positioned, RereadEnded
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
 from canary.probing.readers.consumer import facts_of, open_consumer, take
@@ -88,13 +89,14 @@ class _Outcome(NamedTuple):
     error: str | None = None
     silent: bool = False
 
-    def ended(self, request: RereadRequest, at_ns: int, leader_epoch: int | None) -> RereadEnded:
-        """Log how the re-read ended, and return the fact of it."""
+    def ended(self, request: RereadRequest, at_ns: int, leader_epoch: int | None, cluster_id: str) -> RereadEnded:
+        """Log how the re-read ended, and return the fact of it; its client was told the last two."""
         log.info("reread", request=request.request_id, reason=request.reason, topic=request.topic,
                  partition=request.partition, start=request.start, end=request.end, reached=self.reached,
                  complete=self.complete, error=self.error, leader_epoch=leader_epoch)  # fmt: skip
         place = (request.isolation, request.topic, request.partition, request.start, request.end)
-        return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error, leader_epoch)
+        told = (leader_epoch, cluster_id)
+        return RereadEnded(at_ns, request.request_id, *place, self.reached, self.complete, self.error, *told)
 
 
 class _Leader:
@@ -173,14 +175,16 @@ class RereadWorker(Worker):
         except KafkaException as error:
             outcome = _Outcome(request.start, complete=False, error=text_of(error.args[0]))
         finally:
+            told = (leader.epoch, cluster_of(client) or "")
+            self._inbox.put([outcome.ended(request, self._clock.now_ns(), *told)])
             if client is not None:
                 in_background(client.close, f"{consumer}-closing")
-            self._inbox.put([outcome.ended(request, self._clock.now_ns(), leader.epoch)])
             self._queue.done(request, silent=outcome.silent)
 
     def _read(self, client: Any, wanted: _Range) -> _Outcome:
         """Read what is wanted, putting what is delivered into the inbox as it comes."""
-        begun = self._begin(client, wanted)
+        inbox = ClientInbox(self._inbox, self._clock, wanted.consumer, lambda: cluster_of(client))
+        begun = self._begin(client, wanted, inbox)
         if begun is not None:
             return begun
         report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
@@ -191,7 +195,7 @@ class RereadWorker(Worker):
                 heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
                 if facts:
-                    self._inbox.put(facts)
+                    inbox.put(facts)
                 if outcome is not None:
                     return outcome
             elif wanted.asks_again():
@@ -200,7 +204,7 @@ class RereadWorker(Worker):
                 return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
         return wanted.broken_off("stopped")
 
-    def _begin(self, client: Any, wanted: _Range) -> _Outcome | None:
+    def _begin(self, client: Any, wanted: _Range, inbox: Inbox) -> _Outcome | None:
         """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read.
 
         A range beyond the listed end is fetched, too: a broker may list an end that is too low.
@@ -209,7 +213,7 @@ class RereadWorker(Worker):
         if isinstance(bounds, _Outcome):
             return bounds
         log_start, wanted.listed_end = bounds
-        self._inbox.put([wanted.begin(log_start)])
+        inbox.put([wanted.begin(log_start)])
         if wanted.position >= wanted.request.end:
             return wanted.reached_end()
         client.assign(wanted.place())

@@ -18,6 +18,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.facts import Batch, EndOfPartition, Fact, Isolation, OutOfRange, Positioned
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.opening import opened_in_time
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
@@ -90,7 +91,7 @@ class TailConsumer(Worker):
         self._positions = dict(start.positions)
         self._tag = start.tag
         self._topic_id = start.topic_id
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: cluster_of(self._client))
         self._clock = clock
         self._report = ErrorReporter(self.name, inbox, clock)
         self._ends: dict[int, int] = {}

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 
 from canary.anomalies.online import Findings
 from canary.anomalies.violation import RereadRequest
 from canary.facts import ProducerLooked
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.metrics.published import Published
 from canary.probing.readers.consumer import Target
 from canary.probing.readers.random_reads import RandomReader
@@ -28,6 +30,7 @@ from canary.settings import UserError, admin_config, consumer_config
 from canary.threads import system
 from canary.threads.worker import Worker, stop_together
 from canary.watching.audit.auditor import Auditor
+from canary.watching.audit.cluster_config import ClusterConfig
 from canary.watching.broker_statistics import observed
 from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.other_topics import OtherTopics
@@ -342,9 +345,15 @@ class ClusterClients:
     @staticmethod
     def _new_auditor(context: ClusterContext) -> Auditor:
         cluster = context.cluster
+
+        def collect(admin: Any) -> ClusterConfig:
+            found = audit.collect_config(context.settings, cluster, admin)
+            ClientInbox(context.inbox, context.clock, "auditor", lambda: cluster_of(admin)).put([])
+            return found
+
         return Auditor(
             admin_config(cluster),
-            lambda admin: audit.collect_config(context.settings, cluster, admin),
+            collect,
             context.clock,
             cluster.watch.audit_interval,
         )

@@ -11,6 +11,7 @@ from canary.anomalies.online.rules.wrong_cluster import another_cluster
 from canary.anomalies.violation import reported
 from canary.facts import WatchFailed
 from canary.kafka import opening
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.opening import refusal_or_raise
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
 from canary.kafka.responses import answer
@@ -45,6 +46,8 @@ class Connection:
 
     def __init__(self, context: ClusterContext) -> None:
         self._admin: Any = None
+        self._known: str | None = None
+        """The known cluster's id, once it has answered."""
         self.wrong_cluster: str | None = None
         self._context = context
         self._lock = system.lock()
@@ -59,12 +62,28 @@ class Connection:
         """The client; a new one if it was closed.
 
         Raises:
-            NoAnswerError: its credentials are refused at once.
+            NoAnswerError: its credentials are refused at once, or it does not meet the known cluster.
         """
         with self._lock:  # topics are opened at the same time
             if self._admin is None:
-                self._admin = self._new_admin()
+                self._admin = self._in_known_cluster(self._new_admin())
             return self._admin
+
+    def _in_known_cluster(self, admin: Any) -> Any:
+        """Return a new client if it meets the known cluster: nothing is made or changed in another one.
+
+        Raises:
+            NoAnswerError: it does not.
+        """
+        met = self._known and cluster_id(admin)
+        if met != self._known:
+            self._say_met(admin)
+            raise NoAnswerError(f"the address leads to cluster {met}, not to the known one, {self._known}", "")
+        return admin
+
+    def _say_met(self, admin: Any) -> None:
+        """Put into the inbox which cluster a client has met."""
+        ClientInbox(self._context.inbox, self._context.clock, "admin", lambda: cluster_of(admin)).put([])
 
     def rest(self) -> None:
         """Close the client, if there is one, until it is needed: one that waits wakes up several times a second."""
@@ -123,6 +142,8 @@ class Connection:
             at_ns = context.clock.now_ns()
             violation = another_cluster(known, found, at_ns)
             if known == found:
+                self._say_met(self._admin)
+                self._known = found
                 context.inbox.put(reported("connection", [], [violation]))  # a former process may have reported it
                 self.wrong_cluster = None
                 return found
@@ -138,7 +159,7 @@ class Connection:
         if self._admin is None:
             return
         try:
-            self._admin = self._new_admin()
+            self._admin = self._in_known_cluster(self._new_admin())
         except NoAnswerError as error:
             log.warning("admin_client_not_renewed", cluster=self._context.cluster.name, reason=str(error))
 

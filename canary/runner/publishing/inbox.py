@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from canary.facts import Batch, Fact, Facts, OutOfRange, PartitionSeen, RereadEnded, count
+from canary.facts import Batch, ClusterMet, Fact, Facts, OutOfRange, PartitionSeen, RereadEnded, count
 from canary.threads import system
 
 PAUSE_AT = 50_000
@@ -13,7 +13,7 @@ BOUND = 100_000
 """When this many facts (some tens of MB) are not durable yet, every ``put`` waits."""
 
 
-_HASTY = (OutOfRange, PartitionSeen, RereadEnded)
+_HASTY = (ClusterMet, OutOfRange, PartitionSeen, RereadEnded)
 """Facts that are judged at once: something may be lost (the leader has changed), or a question about it has its answer.
 They are rare."""
 

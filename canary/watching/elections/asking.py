@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import structlog
 
+from canary.kafka.client_inbox import ClientInbox
 from canary.kafka.quiet import Gate
 from canary.threads import system
-from canary.threads.ports import Clock
+from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
 from canary.wire.errors import WireError
 
@@ -25,13 +26,16 @@ class WireWatcher(Worker):
     Args:
         name: of the part.
         config: librdkafka's properties.
+        inbox: takes the facts of the part, which has it as ``_inbox``.
         interval_s: from the beginning of one round to the next.
 
     ``failing`` is what the cluster refuses, None if it refuses nothing.
     """
 
-    def __init__(self, name: str, config: Mapping[str, object], clock: Clock, interval_s: float) -> None:
+    def __init__(self, name: str, config: Mapping[str, object], inbox: Inbox, clock: Clock, interval_s: float) -> None:
         super().__init__(name)
+        self._inbox = ClientInbox(inbox, clock, name, self._met)
+        self._admin: Any = None
         self._config = {"client.id": f"durability-canary-{name}", **config}
         self._clock = clock
         self._interval_s = interval_s
@@ -47,11 +51,18 @@ class WireWatcher(Worker):
                 with opened(self._config, TIMEOUT_S) as admin:
                     self._rounds(admin)
             except WireError as error:
+                self._admin = None
                 self._not_answered(error)
                 self.wait(self._interval_s)
 
+    def _met(self) -> str | None:
+        """Return which cluster the connection of now has met."""
+        from canary.wire.client import cluster_of  # noqa: PLC0415  # the same
+
+        return None if self._admin is None else cluster_of(self._admin)
+
     def _rounds(self, admin: Any) -> None:
-        going = True
+        self._admin, going = admin, True
         while going:
             began = system.monotonic()
             self.look(admin)

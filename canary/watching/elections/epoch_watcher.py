@@ -39,10 +39,9 @@ class EpochWatcher(WireWatcher):
         clock: Clock,
         interval_s: float,
     ) -> None:
-        super().__init__("epoch-watcher", config, clock, interval_s)
+        super().__init__("epoch-watcher", config, inbox, clock, interval_s)
         self._chosen = Selection(topics)
         self._ours = frozenset(ours)
-        self._inbox = inbox
         self._lineages = Lineages()
         self._names: list[str] = []
         self._names_due = float("-inf")

@@ -17,8 +17,7 @@ class QuorumWatcher(WireWatcher):
     """
 
     def __init__(self, config: Mapping[str, object], inbox: Inbox, clock: Clock, interval_s: float) -> None:
-        super().__init__("quorum-watcher", config, clock, interval_s)
-        self._inbox = inbox
+        super().__init__("quorum-watcher", config, inbox, clock, interval_s)
         self._told: tuple[int, int, str] | None = None
         self._silent_ns: dict[int, int] = {}
         self.latest: QuorumWatched | None = None

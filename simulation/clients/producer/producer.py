@@ -66,6 +66,10 @@ class Producer:
         self._core.link.check()
         self._core.purge(in_queue=in_queue, in_flight=in_flight)
 
+    def cluster_id(self, timeout: float = -1) -> str:
+        """Return the cluster's id, as brokers told it last."""
+        return self._core.link.cluster_id(timeout)
+
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Return the metadata of one topic or of all."""
         found = self._core.link.list_topics(topic, timeout)

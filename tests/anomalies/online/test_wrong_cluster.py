@@ -15,6 +15,8 @@ from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from canary.anomalies.violation import RereadRequest
+
 
 def settled() -> Bench:
     bench = Bench()
@@ -291,3 +293,112 @@ def test_a_snapshot_of_a_former_version_has_unsure_acknowledgements_in_one_list(
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
     slip(bench)
     assert bench.tracker.state.topics[TOPIC].logs[0].known_end == 10
+
+
+def read_again(bench: Bench) -> RereadRequest:
+    """The leader has changed, so that the log's tail is to be read again."""
+    bench.answering, bench.epoch = False, bench.epoch + 1
+    bench.round()
+    (request,) = bench.requests
+    bench.requests.clear()
+    bench.answering = True
+    return request
+
+
+def nothing_there(bench: Bench, request: RereadRequest, cluster_id: str | None) -> None:
+    """The client of a re-read ends, was given nothing, and was told this id."""
+    reach = (request.start, request.end, request.end)
+    place = (request.isolation, request.topic, request.partition)
+    bench.fold(f.RereadEnded(bench.now_ns, request.request_id, *place, *reach, complete=True, cluster_id=cluster_id))
+
+
+def test_a_re_read_that_meets_another_cluster_shows_that_and_no_loss() -> None:
+    """The watcher stays in the known cluster: topic ids are as ever."""
+    bench = settled()
+    request = read_again(bench)
+    bench.fold(f.ClusterMet(bench.now_ns, f"reread-{request.request_id}", "another"))
+    nothing_there(bench, request, "another")
+    bench.settle()
+    assert kinds(bench) == ["another-cluster"]
+    assert bench.said[0].evidence == {"known": "cluster", "found": "another", "client": f"reread-{request.request_id}"}
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+
+
+def test_a_client_that_is_moved_while_it_reads_is_believed_no_more() -> None:
+    bench = settled()
+    request = read_again(bench)
+    bench.fold(f.ClusterMet(bench.now_ns, f"reread-{request.request_id}", "cluster"))
+    nothing_there(bench, request, "another")
+    bench.settle()
+    assert kinds(bench) == ["another-cluster"]
+
+
+def test_a_client_that_was_told_no_cluster_has_given_no_answer() -> None:
+    bench = settled()
+    nothing_there(bench, read_again(bench), "")
+    bench.settle()
+    assert kinds(bench) == []
+    bench.truncate(8)
+    bench.settle()
+    assert kinds(bench).count("lost-write") == 2, "it is asked again, and the next one is believed"
+
+
+@pytest.mark.parametrize("told", ["cluster", None], ids=["the known one", "by a former release, which did not note it"])
+def test_a_client_of_the_known_cluster_is_believed(told: str | None) -> None:
+    bench = settled()
+    nothing_there(bench, read_again(bench), told)
+    bench.settle()
+    assert kinds(bench).count("lost-write") == 10
+
+
+def test_where_brokers_tell_no_id_a_re_read_is_believed_without_one() -> None:
+    bench = settled()
+    request = read_again(bench)
+    bench.tracker.state.cluster_id = ""
+    nothing_there(bench, request, "")
+    for _ in range(3):
+        bench.sample, bench.now_ns = bench.sample + 1, bench.now_ns + 10**9
+        asked = f.WatchAsked(bench.now_ns, bench.sample)
+        seen = f.TopicSeen(bench.now_ns, bench.sample, TOPIC, bench.topic_id, 1)
+        bench.fold(asked, seen, f.Listed(bench.now_ns, bench.sample, TOPIC, 0, 0, bench.end, bench.end, bench.epoch))
+    assert kinds(bench).count("lost-write") == 10
+
+
+@pytest.mark.parametrize("offset", [10_000, 4], ids=["higher", "taken"])
+def test_a_renewed_producer_in_another_cluster_promises_nothing(offset: int) -> None:
+    """The watcher goes on in the known cluster, round after round."""
+    bench = settled()
+    sequences = bench.send(3)
+    bench.fold(
+        f.ClusterMet(bench.now_ns, "producer-idempotent", "another"),
+        *(
+            f.Acked(bench.now_ns, TOPIC, 0, PRODUCER, bench.generation, sequence, offset + i, 1)
+            for i, sequence in enumerate(sequences)
+        ),
+    )
+    bench.round()
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert unseen(bench) == 0
+    assert bench.tracker.state.topics[TOPIC].logs[0].known_end == 10
+
+
+def test_a_consumer_that_goes_on_in_another_cluster_saw_no_cut() -> None:
+    bench = settled()
+    bench.fold(f.ClusterMet(bench.now_ns, "tail-read_committed", "another"))
+    bench.astray(RC)
+    bench.put(RC, 3)
+    bench.round()
+    back(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert bench.tracker.state.topics[TOPIC].logs[0].cut is None
+
+
+def test_the_cluster_that_the_store_knows_is_known_before_the_watcher_asks() -> None:
+    bench = Bench(tracker=Tracker())
+    bench.tracker = Tracker()
+    bench.fold(f.RunnerStarted(bench.now_ns, "r", "1"), f.ClusterMet(bench.now_ns, "admin", "cluster"))
+    slip(bench)
+    assert kinds(bench) == ["another-cluster"]
+    assert bench.tracker.state.cluster_id == "cluster"

@@ -4,6 +4,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log, Missing, Reread, Unplaced
 from canary.anomalies.online.losses import random_reads, scrub
 from canary.anomalies.online.missing import PASSED, SKIPPED, absent, not_given, stop_awaiting
+from canary.anomalies.online.rules import wrong_cluster
 from canary.anomalies.online.rules.claims import copies
 from canary.anomalies.online.scope import Found, Scope, always
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -33,6 +34,7 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     reread = log.rereads.pop(fact.request_id, None)
     if reread is None:
         return  # of a former process, or of a former incarnation
+    fact = wrong_cluster.believed(scope, fact)
     reached = min(fact.reached, reread.end)
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
     former = reread.former or _by_former(log, fact) or _shows_nothing(scope, topic, reread, reached, ended=ended)

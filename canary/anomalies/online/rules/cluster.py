@@ -143,9 +143,8 @@ def cluster_seen(scope: Scope, fact: f.ClusterSeen) -> None:
     """The cluster's id: while another cluster answers at the address, nothing is judged."""
     state = scope.state
     state.brokers = timeline.broker_ids(fact.brokers)
-    if state.cluster_id is None:
-        state.cluster_id = fact.cluster_id
-    elif fact.cluster_id != state.cluster_id:
+    state.cluster_id = state.cluster_id or fact.cluster_id
+    if fact.cluster_id != state.cluster_id:
         wrong_cluster.stop(scope, fact.cluster_id)
         return
     wrong_cluster.known_one_answered(scope, fact.sample)

@@ -1,13 +1,20 @@
 """Another cluster answers at the known cluster's address: judging stops until a process finds the known one again.
 
-The cluster's id is asked for once a round, so clients may have met the other cluster up to a round earlier. Everything
+Clients stay in the cluster that they met, so each new one may meet the other cluster while the old ones stay in the
+known one. Whoever says first that it has met the other one, the watcher by a round or any client by ClusterMet, stops
+the judging: it comes before the facts of that client, so that these are evidence for nothing else. And no re-read shows
+that a record is absent unless its own client was in the known cluster to its end.
+
+A client learns that it was moved shortly after it was, the watcher up to a round later. Everything
 that rests on acknowledgements and positions since the known cluster's last answer is taken back: an acknowledgement
 that no read proves promises nothing, consumers return to their positions of that answer, and later suspicions are read
 again. A record that was read bears the known cluster's tag, and needs no other proof.
 """
 
+from dataclasses import replace
 from itertools import chain
 
+from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -16,8 +23,8 @@ from canary.anomalies.online.stream import Stream
 from canary.anomalies.violation import Violation
 
 
-def another_cluster(known: str, found: str, at_ns: int) -> Violation:
-    """Return the violation of an address that led to cluster ``known`` and leads to cluster ``found``."""
+def another_cluster(known: str, found: str, at_ns: int, client: str = "watcher") -> Violation:
+    """Return the violation of an address that led to cluster ``known`` and leads ``client`` to cluster ``found``."""
     return Violation(
         kind="another-cluster",
         severity="critical",
@@ -25,8 +32,30 @@ def another_cluster(known: str, found: str, at_ns: int) -> Violation:
         by="watch",
         summary=f"the address leads to cluster {found}, and what is known here is of cluster {known}: "
         "give it another name in the settings, or put the address right. Probing goes on when the known one answers",
-        evidence={"known": known, "found": found},
+        evidence={"known": known, "found": found, "client": client},
     )
+
+
+def met(scope: Scope, fact: f.ClusterMet) -> None:
+    """A client has met a cluster: what it says from here on is of that one."""
+    state = scope.state
+    state.cluster_id = state.cluster_id or fact.cluster_id
+    if fact.cluster_id != state.cluster_id:
+        stop(scope, fact.cluster_id, fact.client)
+
+
+def believed(scope: Scope, fact: f.RereadEnded) -> f.RereadEnded:
+    """Return a re-read as it counts: one that the known cluster did not answer has read nothing.
+
+    That another one answered is reported; of a client that was told no id nothing is known. A former release did not
+    note the id.
+    """
+    known, found = scope.state.cluster_id, fact.cluster_id
+    if not known or found is None or found == known:
+        return fact
+    if found:
+        stop(scope, found, f"reread-{fact.request_id}")
+    return replace(fact, reached=fact.start, complete=False, error="not in the known cluster")
 
 
 def acknowledged(state: State, stream: Stream, a: int, b: int) -> None:
@@ -70,10 +99,10 @@ def known_one_answered(scope: Scope, sample: int) -> None:
                 stream.unsure = {since: acked for since, acked in stream.unsure.items() if since >= asked.ordinal}
 
 
-def stop(scope: Scope, found: str) -> None:
+def stop(scope: Scope, found: str, client: str = "watcher") -> None:
     """Report it, take back what may come from the other cluster, and judge nothing until the next start."""
     state = scope.state
-    violation = another_cluster(state.cluster_id or "", found, state.now_ns)
+    violation = another_cluster(state.cluster_id or "", found, state.now_ns, client)
     state.stopped = scope.found.stopped = violation.summary
     scope.emit(violation)
     for topic in state.topics.values():

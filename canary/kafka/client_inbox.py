@@ -1,0 +1,57 @@
+"""The inbox of one client: which cluster this very client has met stands before the facts that it gives.
+
+A client stays with the cluster that it meets, wherever the address leads by now, and a new client meets what the
+address leads to. So the cluster's id is asked of the client whose facts they are, and of no other one. It costs no
+request: brokers say it with all metadata, for which librdkafka asks on every new connection before anything else.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from canary.facts import ClusterMet, Facts
+from canary.threads.ports import Clock, Inbox
+
+
+class ClientInbox:
+    """Hands the facts of one client on; a ClusterMet comes before them when the client was told another cluster's id.
+
+    The id is looked at after the facts were seen. So nothing that was seen in another cluster is judged before it is
+    known that the client is there.
+
+    Args:
+        client: its name, as ClientError has it.
+        cluster_id: returns the id that the client was told last, None while it was told none.
+    """
+
+    def __init__(self, inbox: Inbox, clock: Clock, client: str, cluster_id: Callable[[], str | None]) -> None:
+        self._inbox = inbox
+        self._clock = clock
+        self._client = client
+        self._cluster_id = cluster_id
+        self._met: str | None = None
+
+    @property
+    def paused(self) -> bool:
+        """Whether senders are to send nothing for now."""
+        return self._inbox.paused
+
+    def put(self, facts: Facts, /) -> None:
+        """Take the facts of the client, in this order and with nothing in between."""
+        met = self._cluster_id()
+        if met is None or met == self._met:
+            self._inbox.put(facts)
+            return
+        self._met = met
+        self._inbox.put([ClusterMet(self._clock.now_ns(), self._client, met), *facts])
+
+
+def cluster_of(client: Any) -> str | None:
+    """Return the cluster's id that brokers told a client of confluent-kafka last; None: none yet, or no client."""
+    if client is None:
+        return None
+    try:
+        return str(client.cluster_id(0))
+    except (KafkaException, RuntimeError):  # it has no metadata yet; or it is closed
+        return None
