@@ -38,7 +38,7 @@ class ClientInbox:
         return self._inbox.paused
 
     def put(self, facts: Facts, /) -> None:
-        """Take the facts of the client, in this order and with nothing in between."""
+        """Take the facts of the client, in this order and with nothing in between; none to say only where it is."""
         met = self._cluster_id()
         if met is None or met == self._met:
             self._inbox.put(facts)

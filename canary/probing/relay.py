@@ -226,6 +226,7 @@ class Relay(Writer):
         """Read at most ``most`` records, and write them on in one transaction."""
         self._before, self._revoked = dict(self._positions), False
         taken = self._take()
+        self._taken.put([])  # in another cluster it may find nothing to take
         before = self._before
         if self._revoked:  # records from before and after the rebalance are mixed
             self._leave()

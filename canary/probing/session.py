@@ -101,6 +101,7 @@ class Session:
         try:
             self.client.init_transactions(timeout_s)
         except KafkaException as raised:
+            self._inbox.put([])  # another cluster may refuse it for ever
             error = raised.args[0]
             self.due = system.monotonic() + AGAIN_S
             if error.fatal() or not error.retriable():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from canary.drills.rig.rig import Rig
 from canary.drills.steps.step import Step
 from canary.drills.steps.waiting import Mark
-from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, ShiftFetch
+from canary.lab import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Redirect, ShiftFetch
 
 _HAPPENS_S = 30.0
 
@@ -40,7 +40,7 @@ class Heal(Step):
         return "the network is as it should be again"
 
 
-def _words(fault: Fault) -> str:
+def _words(fault: Fault) -> str:  # noqa: PLR0911  # one for each kind
     between = f"{fault.source} and {fault.target}"
     match fault:
         case Cut(both=both):
@@ -56,6 +56,8 @@ def _words(fault: Fault) -> str:
         case ShiftFetch(topic=topic, partition=partition, how=how):
             done = "skips a batch" if how == "skip" else "swaps two batches"
             return f"an answer of {topic}-{partition} {done}, which no checksum shows"
+        case Redirect(port=port):
+            return f"new connections from {between.replace('and', 'to')} lead to port {port}, of another cluster"
         case LowEnds(topic=topic, by=by):
             return f"each answer about the ends of {topic} names one that is {by} offsets too low"
 
@@ -67,7 +69,9 @@ class UntilHappened(Step):
     def take(self, rig: Rig) -> None:
         """Ask the proxy."""
         rig.until(
-            lambda: all(isinstance(one, Cut | Delay | LowEnds) for one in rig.lab.faults()), _HAPPENS_S, str(self)
+            lambda: all(isinstance(one, Cut | Delay | LowEnds | Redirect) for one in rig.lab.faults()),
+            _HAPPENS_S,
+            str(self),
         )
         Mark().take(rig)
 

@@ -146,7 +146,23 @@ class LowEnds:
         return request.api == "ListOffsets" and _between(self, source, target)
 
 
-Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """New connections lead to ``port`` of this machine, where another cluster's broker listens; old ones stay.
+
+    As with a name, a load balancer or an address that was given to another cluster. That one names its own brokers.
+    """
+
+    source: Party
+    target: Party
+    port: int
+
+    def moves(self, source: Party, target: Party) -> bool:
+        """Return whether a new connection from one to the other leads elsewhere."""
+        return _between(self, source, target)
+
+
+Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds | Redirect
 
 _KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in get_args(Fault)}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from canary.lab.proxy import fetched, frames, listed
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Party, ShiftFetch
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Party, Redirect, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -54,7 +54,7 @@ class FaultyNetwork:
         self._dial = dial
         self._topic_id = topic_id
         self._links: set[Link] = set()
-        self._lasting: list[Cut | Delay | LowEnds] = []
+        self._lasting: list[Cut | Delay | LowEnds | Redirect] = []
         self._counted: list[_Counted] = []
         self._held: list[_Held] = []
 
@@ -66,7 +66,7 @@ class FaultyNetwork:
         """Replace all faults; what was held back is delivered."""
         self._lasting, self._counted = [], []
         for fault in faults:
-            if isinstance(fault, Cut | Delay | LowEnds):
+            if isinstance(fault, Cut | Delay | LowEnds | Redirect):
                 self._lasting.append(fault)
             else:
                 self._counted.append(_Counted(fault, fault.count))
@@ -75,6 +75,11 @@ class FaultyNetwork:
             one.deliver(None)
         for link in list(self._links):
             self._impair(link)
+
+    def leads_to(self, link: Link) -> int | None:
+        """Return to which other port a new connection leads; None: to its node."""
+        moved = (one for one in self._lasting if isinstance(one, Redirect) and one.moves(link.source, link.target))
+        return next((one.port for one in moved), None)
 
     def opened(self, link: Link, transport: asyncio.Transport) -> None:
         """See canary.lab.proxy.link."""

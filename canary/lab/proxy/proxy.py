@@ -93,7 +93,7 @@ class Proxy:
         return base64.urlsafe_b64decode(text.partition("topic_id: ")[2].strip() + "==")
 
     async def _connect(self, link: Link) -> None:
-        port = self._lab.private_port(link.target)
+        port = self._network.leads_to(link) or self._lab.private_port(link.target)
         try:
             await asyncio.get_running_loop().create_connection(lambda: link.node, _HOST, port)
         except OSError:
