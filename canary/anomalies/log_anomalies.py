@@ -254,7 +254,7 @@ LOG_ANOMALIES = (
         name="unexplained-expiry",
         title="Gone for an unknown reason",
         severities=("warning",),
-        scopes=("online",),
+        scopes=("online", "spark"),
         meaning="The start of the log passed promised records that are younger than retention.ms; retention.bytes may "
         "explain that, and how large the log was is not known.",
         implies="Whether data was deleted too early is unknown.",

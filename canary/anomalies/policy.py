@@ -141,3 +141,15 @@ def least_age_ms(retention_ms: int) -> float:
     (9000.0, 604740000)
     """
     return retention_ms - min(retention_ms * _CLOCK_SLACK, _MOST_CLOCK_SLACK_MS)
+
+
+def explains_by_size(retention_bytes: int, size_bytes: int) -> bool:
+    """Say whether a log of a size may be one from which brokers deleted by ``retention_bytes`` (not negative).
+
+    They delete the oldest segment as long as what is left is not smaller than that (Redpanda: until it is not larger).
+    The log may have grown since it was measured: a half counts as near it.
+
+    >>> explains_by_size(10**9, 6 * 10**8), explains_by_size(10**9, 10**5)
+    (True, False)
+    """
+    return 2 * size_bytes >= retention_bytes

@@ -4,7 +4,6 @@ librdkafka has no DescribeLogDirs, so it is asked over canary.wire. Most probe t
 no connection is made.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -42,20 +41,12 @@ class LogSizeWatcher(WireWatcher):
 
     def look(self, admin: Any) -> None:
         """Ask once; a leader that does not answer leaves the sizes of its logs unknown."""
-        from canary.wire.replicas import described  # noqa: PLC0415  # 23 MB, for topics that have a retention.bytes
-        from canary.wire.topics import log_sizes  # noqa: PLC0415  # the same
+        from canary.wire.topics import sizes_at_leaders  # noqa: PLC0415  # 23 MB, for topics with a retention.bytes
 
-        led: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-        for found in described(admin, self._topics()).values():
-            for one in () if isinstance(found, WireError) else found:
-                if one.leader is not None:
-                    led[one.leader].append((one.topic, one.partition))
         refusals: list[WireError] = []
-        for leader, places in led.items():
-            try:
-                sizes = log_sizes(admin, places, leader)
-            except WireError as error:
-                refusals += [error] if error.refused else []
+        for sizes in sizes_at_leaders(admin, self._topics()):
+            if isinstance(sizes, WireError):
+                refusals += [sizes] if sizes.refused else []
                 continue
             at_ns = self._clock.now_ns()
             self._inbox.put([LogSized(at_ns, *place, size) for place, size in sizes.items()])

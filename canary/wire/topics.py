@@ -1,7 +1,7 @@
 """A setting of a topic, where the log of each replica starts, and how large it is."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeLogDirsRequest
@@ -9,6 +9,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from canary.wire.client import asked, failed
 from canary.wire.errors import WireError
+from canary.wire.replicas import described
 
 _TOPIC: Final = 2
 """As the type of a resource that has settings."""
@@ -82,3 +83,21 @@ def log_sizes(admin: Any, places: Iterable[tuple[str, int]], broker: int) -> dic
         for one in topic.partitions
         if not one.is_future_key
     }
+
+
+def sizes_at_leaders(admin: Any, topics: Iterable[str]) -> Iterator[dict[tuple[str, int], int] | WireError]:
+    """Yield how many bytes the logs of topics have on one of their leaders after another, or what it answered instead.
+
+    Raises:
+        WireError: the cluster does not say which brokers lead.
+    """
+    led: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+    for found in described(admin, topics).values():
+        for one in () if isinstance(found, WireError) else found:
+            if one.leader is not None:
+                led[one.leader].append((one.topic, one.partition))
+    for leader, places in led.items():
+        try:
+            yield log_sizes(admin, places, leader)
+        except WireError as error:
+            yield error

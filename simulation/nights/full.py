@@ -59,11 +59,12 @@ def full_night(survivors: int = 40) -> Night:
     night.probes.append(probe(2, 0, topic="u"))  # of A or of B: its topic's id was not known yet
     night.polls.append(poll(0, 2, topic="u"))
     night.bounds += [bound(RC, 5, 9, cluster="d", retention_ms=1000), bound(RU, 5, 9, cluster="d", retention_ms=1000)]
-    night.probes += [
-        probe(sequence, sequence, cluster="d") for sequence in range(9)
-    ]  # the same producer id: five expire
+    # the same producer id: five expire
+    night.probes += [probe(sequence, sequence, cluster="d") for sequence in range(9)]
     night.records += [record(sequence, sequence, cluster="d") for sequence in range(4, 9)]
     night.probes.append(probe(0, 7, cluster="d", partition=1))  # no bounds: unjudged
+    night.bounds += [bound(level, 5, 9, cluster="d", partition=2, retention_bytes=10) for level in (RC, RU)]
+    night.probes.append(probe(20, 3, cluster="d", partition=2))  # unexplained-expiry: the log's size is not known
     return night
 
 

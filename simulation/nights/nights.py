@@ -87,6 +87,7 @@ SCHEMAS = {
             ("dumped_at", TS),
             ("retention_ms", pa.int64()),
             ("retention_bytes", pa.int64()),
+            ("size_bytes", pa.int64()),
         ]
     ),
 }
@@ -195,6 +196,7 @@ def nights(draw: st.DrawFn) -> Night:  # noqa: C901  # one night, from top to bo
             "topic_id": incarnations,
             "retention_ms": draw(st.sampled_from([-1, -1, None, 3_600_000, 7_200_000])),
             "retention_bytes": draw(st.sampled_from([-1, -1, -1, None, 10])),
+            "size_bytes": draw(st.sampled_from([None, 0, 4, 5, 100])),
         }
         night.bounds.append(bound(RC, start, end, **common))
         if draw(st.integers(0, 5)):

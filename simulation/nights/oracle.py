@@ -137,6 +137,7 @@ class Standing:
 
     expired: bool = False
     early: bool = False
+    unexplained: bool = False
     pending: bool = False
 
 
@@ -270,7 +271,8 @@ class PartitionJudge:
         out.verdicts[*self.spot, *identity] = verdict, min(within, default=None) if offset is None else offset
         out.anomalies["duplicate"] += copies
         out.anomalies["G1a"] += verdict == "aborted-read"
-        out.anomalies["early-expiry"] += verdict == "early-expiry"
+        for kind in ("early-expiry", "unexplained-expiry"):
+            out.anomalies[kind] += verdict == kind
         seen = bool(self.committed[identity]) or bool(self.polled[identity])
         if kept and stands.expired and not (seen or self.below[identity]):
             out.unverified += 1
@@ -314,13 +316,12 @@ class PartitionJudge:
         """Return how a probe stands whose offset is known, and whether that is below the log's start."""
         rc, ru, offset, kept = self.rc, self.ru, row["offset"], self.promised(row)
         if offset < self.start or (ru is not None and self.end <= offset < self.ru_end and offset < self.ru_start):
-            ms, size = rc["retention_ms"], rc["retention_bytes"]
-            explained = (
-                ms is None
-                or (size is not None and size != -1)
-                or (ms >= 0 and rc["dumped_at"] - row["sent_at"] >= ms * 1000 - min(ms * 100, 60_000_000))
-            )
-            return Standing(expired=explained, early=kept and not explained), True
+            explained = self._explained(row)
+            return Standing(
+                expired=explained is not False,
+                early=kept and explained is False,
+                unexplained=kept and explained is None,
+            ), True
         if ru is None:
             return Standing(pending=offset >= self.end), False
         if offset >= self.high:
@@ -328,6 +329,21 @@ class PartitionJudge:
             old = kept and row["acked_at"] is not None and row["acked_at"] < earlier - FIVE_MINUTES
             return Standing(pending=not old), False
         return Standing(pending=offset >= self.end and self.transaction(row) is not None), False
+
+    def _explained(self, row: Row) -> bool | None:
+        """Return whether retention may have removed a probe; None: unknown."""
+        ms, most, size, age = (
+            self.rc["retention_ms"],
+            self.rc["retention_bytes"],
+            self.rc.get("size_bytes"),
+            self.rc["dumped_at"] - row["sent_at"],
+        )
+        reasons: list[bool | None] = [None if ms is None else ms >= 0 and age >= ms * 1000 - min(ms * 100, 60_000_000)]
+        if most is None or (most >= 0 and size is None):
+            reasons.append(None)
+        elif most >= 0:
+            reasons.append(size >= most / 2)
+        return True if True in reasons else None if None in reasons else False
 
     def _verdict(self, identity: Identity, row: Row, stands: Standing) -> str:
         offset, kept, places = row["offset"], self.promised(row), self._places(identity, row)
@@ -337,6 +353,7 @@ class PartitionJudge:
             (self._refused(row) and bool(self.committed[identity] or polled), "aborted-read"),
             (len(self.standing[identity]) > 1, "duplicate"),
             (stands.early, "early-expiry"),
+            (stands.unexplained, "unexplained-expiry"),
             (stands.expired, "expired"),
             (stands.pending, "pending"),
             (kept and found and (offset is None or offset in places), "survived"),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from simulation.world.truth import Fate
     from simulation.world.world import World
 
-UNJUDGED = frozenset({"expired", "early-expiry", "other-incarnation", "unjudged", "corrupt"})
+UNJUDGED = frozenset({"expired", "early-expiry", "unexplained-expiry", "other-incarnation", "unjudged", "corrupt"})
 """Verdicts under which the night says nothing else of a write."""
 SEGMENT_BEATS = 32
 """A segment is sealed when it is 30 intervals old; what is appended behind a damaged place cannot be read either."""

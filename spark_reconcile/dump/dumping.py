@@ -141,7 +141,7 @@ def _dump_cluster(
             if span.isolation == level
         ]
         parts += _read(spark, wanted, mine, level, (tags, work))
-    after = cluster.starts(topics)
+    after, sizes = cluster.starts(topics), cluster.sizes(topics)
     ended = time.time_ns() // 1000
     cluster.unchanged(topics, "dumped")
     known = {topic.name: topic for topic in topics}
@@ -157,6 +157,7 @@ def _dump_cluster(
             "dumped_at": ended if span.isolation == ISOLATIONS[0] else span.at,
             "retention_ms": known[span.topic].retention_ms,
             "retention_bytes": known[span.topic].retention_bytes,
+            "size_bytes": sizes.get((span.topic, span.partition)),
         }
         for span in spans
     ]

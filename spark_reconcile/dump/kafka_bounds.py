@@ -23,7 +23,10 @@ _PAUSE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it is now. Retention None: unknown; -1: unlimited. ``compacted`` None: unknown, too."""
+    """A topic as it is now. Retention None: unknown; -1: unlimited. ``compacted`` None: unknown, too.
+
+    ``tiered``: records are in a remote tier, too, so that no broker tells how large the log is.
+    """
 
     name: str
     topic_id: str | None
@@ -31,6 +34,7 @@ class Topic:
     retention_ms: int | None
     retention_bytes: int | None
     compacted: bool | None = None
+    tiered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Cluster:
     def __init__(self, name: str, config: Mapping[str, Any], timeout_s: float = 10.0) -> None:
         self.name = name
         self._timeout_s = timeout_s
+        self._config = config
         self._admin = AdminClient(dict(config), logger=quiet_logger("dump"))
 
     def cluster_id(self) -> str:
@@ -125,19 +130,46 @@ class Cluster:
                     raise UnreachableError(f"cluster {self.name} does not answer: {text_of(error.args[0])}") from error
         raise AssertionError  # the last turn returns or raises
 
-    def _retention(self, topic: str) -> tuple[int | None, int | None, bool | None]:
+    def sizes(self, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
+        """Return how many bytes the logs have on their leaders, of topics with a retention.bytes; empty if unknown.
+
+        Needs Describe of the cluster.
+        """
+        from canary.wire.client import opened  # noqa: PLC0415  # slow, and only for topics with a retention.bytes
+        from canary.wire.errors import WireError  # noqa: PLC0415  # the same
+        from canary.wire.topics import sizes_at_leaders  # noqa: PLC0415  # the same
+
+        limited = [one.name for one in topics if not one.tiered and one.retention_bytes not in {None, -1}]
+        found: dict[tuple[str, int], int] = {}
+        errors: list[WireError] = []
+        try:
+            if limited:
+                with opened(self._config) as admin:
+                    for sizes in sizes_at_leaders(admin, limited):
+                        if isinstance(sizes, WireError):
+                            errors.append(sizes)
+                        else:
+                            found |= sizes
+        except WireError as error:
+            errors.append(error)
+        for error in errors:
+            log.warning("dump_sizes_unknown", cluster=self.name, topics=limited, reason=str(error))
+        return found
+
+    def _retention(self, topic: str) -> tuple[int | None, int | None, bool | None, bool]:
         config = self._answered(
             lambda: {topic: describe_settings(self._admin, topic)(self._timeout_s)}, "topic settings"
         )[topic]
         if isinstance(config, KafkaError):
             log.warning("dump_retention_unknown", cluster=self.name, topic=topic, reason=text_of(config))
-            return None, None, None
+            return None, None, None, False
         size, age = config.get("retention.bytes"), config.get("retention.ms")
         policy = getattr(config.get("cleanup.policy"), "value", "delete")
         compacted = "compact" in policy
         if "delete" not in policy:
-            return -1, -1, compacted
-        return (int(age.value) if age else None), (int(size.value) if size else None), compacted
+            return -1, -1, compacted, False
+        tiered = getattr(config.get("remote.storage.enable"), "value", "false") == "true"
+        return (int(age.value) if age else None), (int(size.value) if size else None), compacted, tiered
 
     def spans(self, topics: Sequence[Topic], levels: Sequence[str]) -> list[Span]:
         """Return the spans of now; a partition without a leader has none.

@@ -28,7 +28,7 @@ class NightlyAnomaly:
         one: What happened, in words, if there is one case.
         many: The same for several cases.
         cases: Which judged identities are cases; None where it is not decided identity by identity.
-        once_a_partition: All cases of a partition are one violation, as online.
+        once_a: Of what all cases are one violation, as online; None: of the ranges that they make up.
         lost: Its cases are acknowledged writes that are gone, and rows of lost/.
     """
 
@@ -37,7 +37,7 @@ class NightlyAnomaly:
     one: str
     many: str = ""
     cases: Callable[[Judgement], Bool] | None = None
-    once_a_partition: bool = False
+    once_a: Literal["partition", "topic"] | None = None
     lost: bool = False
 
     @property
@@ -53,7 +53,7 @@ class NightlyAnomaly:
     @property
     def compared(self) -> bool:
         """Whether the running canary decides it, too, with one violation for each case."""
-        return "online" in CATALOGUE[self.kind].scopes and not self.once_a_partition
+        return "online" in CATALOGUE[self.kind].scopes and self.once_a is None
 
 
 LOST_WRITE: Final = NightlyAnomaly(
@@ -105,8 +105,15 @@ EARLY_EXPIRY: Final = NightlyAnomaly(
     "identity",
     "promised records are gone that retention does not explain",
     cases=lambda judged: judged.verdict == Verdict.EARLY_EXPIRY,
-    once_a_partition=True,
+    once_a="partition",
     lost=True,
+)
+UNEXPLAINED_EXPIRY: Final = NightlyAnomaly(
+    "unexplained-expiry",
+    "identity",
+    "promised records are gone, and it is unknown whether by retention",
+    cases=lambda judged: judged.verdict == Verdict.UNEXPLAINED_EXPIRY,
+    once_a="topic",
 )
 WRITE_CYCLE: Final = NightlyAnomaly("G0", "cycle", "transactions wrote before and after one another")
 
@@ -121,6 +128,7 @@ ANOMALIES: Final[dict[str, NightlyAnomaly]] = {
         ABORTED_READ,
         FRACTURED,
         EARLY_EXPIRY,
+        UNEXPLAINED_EXPIRY,
         WRITE_CYCLE,
     )
 }

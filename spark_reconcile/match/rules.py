@@ -6,8 +6,8 @@ taken: the verdict is MOVED, it counts as a survivor, and offset 12 is one case 
 
 This is the only place where a verdict is chosen. It is sound for any part of the evidence that the caller has joined
 by identity: `kernel` asks about the many probes that are settled at their own offset, `cross_range` about the others.
-It cannot see what is not in the dump: beyond its bounds a probe is expired or pending, never lost, except for a
-destroyed tail (rule 4).
+It cannot see what is not in the dump: beyond its bounds a probe is expired or pending, or it is unknown why it is gone;
+never lost, except for a destroyed tail (rule 4).
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from canary.anomalies.policy import least_age_ms
+from canary.anomalies.policy import explains_by_size, least_age_ms
 from spark_reconcile.tables.columns import COMMITTED, NEVER, OPEN, U8, Bool, Bounds, Columns, Probes
 
 
@@ -27,16 +27,17 @@ class Verdict(IntEnum):
     ABORTED_READ = 1
     DUPLICATE = 2
     EARLY_EXPIRY = 3
-    EXPIRED = 4
-    PENDING = 5
-    SURVIVED = 6
-    CORRUPT = 7
-    MOVED = 8
-    LOST = 9
-    UNACKED_FOUND = 10
-    UNACKED_ABSENT = 11
-    UNEXPECTED = 12
-    UNJUDGED = 13
+    UNEXPLAINED_EXPIRY = 4
+    EXPIRED = 5
+    PENDING = 6
+    SURVIVED = 7
+    CORRUPT = 8
+    MOVED = 9
+    LOST = 10
+    UNACKED_FOUND = 11
+    UNACKED_ABSENT = 12
+    UNEXPECTED = 13
+    UNJUDGED = 14
     """No verdict: the partition has no bounds."""
 
 
@@ -108,15 +109,17 @@ def judge(probes: Probes, seen: Sightings, bounds: Bounds | None) -> Judgement:
     own, kept, refused, placed = ~probes.other, probes.acknowledged, probes.refused, probes.offset >= 0
     found = seen.committed | (kept & probes.plain & seen.held)
     found_here = seen.committed_here | (kept & probes.plain & seen.held_here)
-    below, explained = _below(probes, bounds), _explained(probes, bounds)
-    expired = below & explained
+    below, (explained, unknown) = _below(probes, bounds), _explained(probes, bounds)
+    unexplained = below & unknown & kept
+    expired = below & (explained | unknown)
     pending, blind = _pending(probes, seen, found, bounds)
     pending &= ~below
     first_that_fits = (
         (probes.other, Verdict.OTHER_INCARNATION),
         (refused & (seen.committed | seen.polled), Verdict.ABORTED_READ),
         (seen.copies, Verdict.DUPLICATE),
-        (below & ~explained & kept, Verdict.EARLY_EXPIRY),
+        (below & ~explained & ~unknown & kept, Verdict.EARLY_EXPIRY),
+        (unexplained, Verdict.UNEXPLAINED_EXPIRY),
         (expired, Verdict.EXPIRED),
         (pending, Verdict.PENDING),
         (kept & (found_here | (found & ~placed)), Verdict.SURVIVED),
@@ -164,14 +167,21 @@ def _between(probes: Probes, bounds: Bounds) -> Bool:
     return result
 
 
-def _explained(probes: Probes, bounds: Bounds) -> Bool:
-    """Return which records the retention in force may have removed by the time of the dump (rule 4)."""
-    if bounds.retention_ms is None or (bounds.retention_bytes is not None and bounds.retention_bytes >= 0):
-        return np.ones(len(probes), dtype=np.bool_)
-    if bounds.retention_ms < 0:
-        return np.zeros(len(probes), dtype=np.bool_)
-    result: Bool = bounds.dumped_at - probes.sent_at >= least_age_ms(bounds.retention_ms) * 1000
-    return result
+def _explained(probes: Probes, bounds: Bounds) -> tuple[Bool, Bool]:
+    """Return which records the retention in force may have removed by the dump, and of which that is unknown.
+
+    Example: retention.bytes is 1 GB. Of a log of 600 MB it may have removed anything, of one of 100 kB nothing; of one
+    whose size is not known, a record that is too young for retention.ms is gone for an unknown reason (rule 4).
+    """
+    kept_ms, kept_bytes, size = bounds.retention_ms, bounds.retention_bytes, bounds.size_bytes
+    explained: Bool = np.zeros(len(probes), dtype=np.bool_)
+    if kept_ms is not None and kept_ms >= 0:
+        explained = bounds.dumped_at - probes.sent_at >= least_age_ms(kept_ms) * 1000
+    limited = kept_bytes is not None and kept_bytes >= 0
+    if kept_bytes is not None and limited and size is not None:
+        explained = explained | explains_by_size(kept_bytes, size)
+    unknown = kept_ms is None or kept_bytes is None or (limited and size is None)
+    return explained, ~explained & unknown
 
 
 def _pending(probes: Probes, seen: Sightings, found: Bool, bounds: Bounds) -> tuple[Bool, Bool]:

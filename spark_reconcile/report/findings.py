@@ -72,21 +72,22 @@ class _Run(NamedTuple):
 def violations(
     out: str, at_ns: int, reconciliation: str | None = None, dumped_ns: Mapping[Place, int] = _NOT_KNOWN
 ) -> Iterator[tuple[str, Violation]]:
-    """Yield (cluster, violation) for the anomalies of a run, in ranges; early expiries one a partition, as online.
+    """Yield (cluster, violation) for the anomalies of a run, in ranges; expiries one a partition or topic, as online.
 
     ``dumped_ns`` has until when each partition was read: by then all that is wrong in it had happened.
     """
     finder = _Finder(modes(out), at_ns, reconciliation, dumped_ns)
-    of_partition: dict[tuple[str, str, int, str], tuple[int, Case, int]] = {}
+    single: dict[tuple[str, str, int | None, str], tuple[int, Case, int]] = {}
     held: dict[_Group, list[_Run]] = defaultdict(list)
     count = 0
     for run in _runs(out):
         case = run.first
-        if run.anomaly.once_a_partition:
-            place = case["cluster"], case["topic"], case["partition"], case["kind"]
-            before, first, stood_us = of_partition.get(place, (0, case, run.stood_us))
-            first = min(first, case, key=itemgetter("offset"))
-            of_partition[place] = before + run.records.size, first, min(stood_us, run.stood_us)
+        if run.anomaly.once_a is not None:
+            partition = case["partition"] if run.anomaly.once_a == "partition" else None
+            place = case["cluster"], case["topic"], partition, case["kind"]
+            before, first, stood_us = single.get(place, (0, case, run.stood_us))
+            first = min(first, case, key=itemgetter("partition", "offset"))
+            single[place] = before + run.records.size, first, min(stood_us, run.stood_us)
             continue
         held[_Group(*(case[name] for name in _Group._fields))].append(run)
         count += 1
@@ -95,7 +96,7 @@ def violations(
             held.clear()
             count = 0
     yield from finder.join(held)
-    for number, case, stood_us in of_partition.values():
+    for number, case, stood_us in single.values():
         yield case["cluster"], finder.violation(case, stood_us, number)
 
 
@@ -225,9 +226,9 @@ class _Finder:
             severity=policy.severity(anomaly.kind, *own),
             topic=case["topic"],
             topic_id=case["topic_id"] or "",
-            partition=case["partition"],
-            offset=case["offset"],
-            identity=None if anomaly.once_a_partition else _identity(case),
+            partition=None if anomaly.once_a == "topic" else case["partition"],
+            offset=None if anomaly.once_a == "topic" else case["offset"],
+            identity=None if anomaly.once_a is not None else _identity(case),
             mode=next(iter(own)) if len(own) == 1 else None,
             at_ns=self.at_ns,
             by="reconcile",
@@ -242,6 +243,6 @@ def _evidence(case: Case) -> dict[str, Any]:
         for name in ("transaction_id", "sent_at", "acked_at", "found_offset")
         if case[name] is not None
     }
-    if case["producer_id"] is not None and (ANOMALIES[case["kind"]].once_a_partition or _identity(case) is None):
+    if case["producer_id"] is not None and (ANOMALIES[case["kind"]].once_a is not None or _identity(case) is None):
         evidence["identity"] = [case["producer_id"], case["generation"], case["partition"], case["sequence"]]
     return evidence | (orjson.loads(case["evidence"]) if case["evidence"] is not None else {})

@@ -89,4 +89,5 @@ def _bounds(place: Place, levels: dict[str, tuple[dict[str, Any], str]]) -> Boun
         uncommitted_start=held.get("earliest_offset"),
         uncommitted_end=held.get("end_offset"),
         uncommitted_dumped_at=held.get("dumped_at"),
+        size_bytes=committed["size_bytes"],
     )

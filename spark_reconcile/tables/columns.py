@@ -169,7 +169,8 @@ class Damaged(Columns):
 class Bounds:
     """What a dump covers of one partition (bounds/): at read_committed, and at read_uncommitted if that was dumped.
 
-    Starts are inclusive, ends exclusive; ``dumped_at`` in us. ``retention_ms`` and ``retention_bytes`` None = unknown.
+    Starts are inclusive, ends exclusive; ``dumped_at`` in us. None = unknown, of ``retention_ms``, ``retention_bytes``
+    and ``size_bytes``, that of the leader's log.
     """
 
     start: int
@@ -180,6 +181,7 @@ class Bounds:
     uncommitted_start: int | None = None
     uncommitted_end: int | None = None
     uncommitted_dumped_at: int | None = None
+    size_bytes: int | None = None
 
     @property
     def both(self) -> bool:

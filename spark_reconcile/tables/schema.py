@@ -43,10 +43,11 @@ _ARROW_SCHEMAS: Final = SCHEMAS | {
         "valid bool"
     ),
     "bounds": schema_of(
-        f"{_PLACE}, earliest_offset i64, end_offset i64, dumped_at ts, retention_ms i64?, retention_bytes i64?"
+        f"{_PLACE}, earliest_offset i64, end_offset i64, dumped_at ts, retention_ms i64?, retention_bytes i64?, "
+        "size_bytes i64?"
     ),
 }
-_OPTIONAL: Final = ("topic_id", "retention_ms", "retention_bytes")
+_OPTIONAL: Final = ("topic_id", "retention_ms", "retention_bytes", "size_bytes")
 """Columns that other writers may leave out."""
 _NAMES: Final = {kind: name for name, kind in ARROW.items()}
 TABLES: Final[dict[str, dict[str, Column]]] = {

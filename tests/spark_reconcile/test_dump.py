@@ -201,7 +201,7 @@ def test_a_dump_has_the_layout_that_is_fast_to_reconcile(
 def test_what_retention_took_while_reading_is_below_the_bounds(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_id = made(lab, "shrinking")
+    topic_id = made(lab, "shrinking", **{"retention.bytes": str(1 << 40)})
     Writer(lab, "shrinking", topic_id).probes(0, 50)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
     truly = Cluster.spans
@@ -216,6 +216,9 @@ def test_what_retention_took_while_reading_is_below_the_bounds(
     dump(spark, [wanted], str(tmp_path))
     bounds = pq.read_table(tmp_path / "bounds").to_pylist()
     assert {row["earliest_offset"] for row in bounds if row["partition"] == 0} == {20}
+    sizes = {row["partition"]: row["size_bytes"] for row in bounds}
+    assert sizes.pop(0) > 50 * 100, "which says what retention.bytes may have taken"
+    assert set(sizes.values()) == {0}
     offsets = [row["offset"] for row in pq.read_table(tmp_path / "records").to_pylist() if row["isolation"] == RC]
     assert sorted(offsets) == list(range(20, 50))
 

@@ -70,6 +70,13 @@ def test_what_a_night_finds_happened_after_its_acknowledgement_and_before_its_pl
     }
 
 
+def test_what_is_gone_for_an_unknown_reason_is_one_violation_of_its_topic_as_by_day(tmp_path: Path) -> None:
+    rows = [case(offset, kind="unexplained-expiry", partition=p) for p, offset in ((2, 3), (1, 4), (1, 9), (2, 4))]
+    (said,) = found(tmp_path, rows)
+    assert (said.kind, said.topic, said.partition, said.offset) == ("unexplained-expiry", "t", None, None)
+    assert (said.severity, said.evidence["count"], said.evidence["identity"]) == ("warning", 4, [7, 1, 1, 4])
+
+
 def test_other_places_kinds_and_modes_are_other_violations(tmp_path: Path) -> None:
     others: list[dict[str, Any]] = [
         {"topic": "u"},

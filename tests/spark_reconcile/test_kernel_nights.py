@@ -115,10 +115,34 @@ def test_what_expired_unseen_is_unverified(rows: list[Row], unverified: int) -> 
         probes=[probe(0, 3)],
         records=[row for row in rows if "valid" in row],
         polls=[row for row in rows if "valid" not in row],
-        bounds=[bound(level, 5, 9, retention_ms=None) for level in (RC, RU)],
+        bounds=[bound(level, 5, 9, retention_ms=3_600_000) for level in (RC, RU)],
     )
     assert verdicts_of(night) == {"expired": [0]}
     assert oracle.verdicts(night)["unverified"] == unverified
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        pytest.param({"retention_bytes": 1 << 40, "size_bytes": 1000}, "early-expiry", id="a log of a kilobyte"),
+        pytest.param({"retention_bytes": 1000, "size_bytes": 499}, "early-expiry", id="less than half as large"),
+        pytest.param({"retention_bytes": 1000, "size_bytes": 500}, "expired", id="half as large"),
+        pytest.param({"retention_bytes": 0, "size_bytes": 0}, "expired", id="nothing is kept"),
+        pytest.param({"retention_bytes": 1 << 40}, "unexplained-expiry", id="of unknown size"),
+        pytest.param({"retention_bytes": 1 << 40, "retention_ms": 1000}, "expired", id="old enough anyway"),
+        pytest.param({"retention_bytes": None}, "unexplained-expiry", id="settings unknown"),
+        pytest.param({"retention_ms": None}, "unexplained-expiry", id="no age known"),
+        pytest.param({"retention_ms": None, "retention_bytes": 9, "size_bytes": 9}, "expired", id="no age needed"),
+        pytest.param({}, "early-expiry", id="nothing is deleted, as by compaction alone"),
+    ],
+)
+def test_a_size_explains_what_a_log_of_that_size_may_have_lost(bounds: Row, verdict: str) -> None:
+    night = oracle.Night(probes=[probe(0, 3)], bounds=[bound(level, 5, 9, **bounds) for level in (RC, RU)])
+    assert verdicts_of(night) == {verdict: [0]}
+    out = oracle.verdicts(night)
+    assert out["anomalies"] == ({} if verdict == "expired" else {verdict: 1})
+    assert out["table"]["acked_lost"] == (verdict == "early-expiry")
+    assert out["unverified"] == (verdict != "early-expiry"), "nobody saw it"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_leader_that_does_not_answer_leaves_its_logs_unknown(monkeypatch: pyte
             raise WireError("it is gone")
         return dict.fromkeys(places, 100)
 
-    monkeypatch.setattr("canary.wire.replicas.described", lambda _, names: dict.fromkeys(names, partitions))
+    monkeypatch.setattr("canary.wire.topics.described", lambda _, names: dict.fromkeys(names, partitions))
     monkeypatch.setattr("canary.wire.topics.log_sizes", sizes)
     watcher = LogSizeWatcher({}, lambda: [STATE.topic], inbox, SteadyClock())
     watcher.look(object())

@@ -18,7 +18,7 @@ from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology import clock
-from canary.anomalies.policy import least_age_ms
+from canary.anomalies.policy import explains_by_size, least_age_ms
 
 _TIMELINE_STEP_NS = 30 * 10**9
 _TIMELINE_STEPS = 100
@@ -272,14 +272,11 @@ def _by_age(state: State, kept_ms: int | None, age_ms: float, sent_ns: float) ->
 def _by_size(kept_bytes: int | None, sizes: list[int | None]) -> bool | None:
     """Say whether a retention.bytes explains that records are gone, by the log's sizes before and after; None: unknown.
 
-    Brokers delete the oldest segment as long as what is left is not smaller than retention.bytes (Redpanda: until it is
-    not larger). The log may have grown since it was measured: a half of retention.bytes counts as near it.
-
     Example: retention.bytes is 1 GB. A log of 1.1 GB that is 1 GB now was deleted from by size; one of 100 kB was not.
     """
     if kept_bytes is None or kept_bytes < 0:
         return None if kept_bytes is None else False
-    near = {2 * size >= kept_bytes for size in sizes if size is not None}
+    near = {explains_by_size(kept_bytes, size) for size in sizes if size is not None}
     return near.pop() if len(near) == 1 else None
 
 
