@@ -32,3 +32,12 @@ def clock_ahead(world: World, dice: random.Random) -> End:
         world.clock_ns -= by_ns
 
     return back
+
+
+@CLOCK.harm()
+def machine_sleeps(world: World, dice: random.Random) -> None:
+    """The canary's machine is suspended: its monotonic clock stands, its wall clock is ahead of that when it wakes."""
+    process = world.process
+    world.freeze(process, asleep=True)
+    left_s = world.plan.hours * 3600 - world.schedule.now
+    world.later(min(dice.choice((0.2, 1.0, 2.0)) * world.plan.retention_s, left_s), lambda: world.resume(process))

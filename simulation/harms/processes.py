@@ -27,7 +27,7 @@ def freeze_canary(world: World, dice: random.Random) -> End:
     """The canary stops, and goes on later with what it believed."""
     process = world.process
     world.freeze(process)
-    return lambda: world.schedule.resume(process)
+    return lambda: world.resume(process)
 
 
 @PROCESSES.harm(2)

@@ -24,13 +24,18 @@ class Killed(GreenletExit):
 
 
 class Process:
-    """What dies at once: the tasks of one simulated process. ``clock`` is added to its wall clock, in ns."""
+    """What dies at once: the tasks of one simulated process. ``clock_ns`` is added to its wall clock.
+
+    ``slept_ns``: how long its machine slept; its monotonic clock stood meanwhile, its wall clock went on.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.dead = False
         self.frozen = False
         self.clock_ns = 0
+        self.slept_ns = 0
+        self.asleep_at: float | None = None
         self.tasks: list[Task] = []
         self.waiting: list[Task] = []
         """Tasks whose turn came while the process was frozen."""
@@ -204,12 +209,17 @@ class Schedule:
         task.glet.switch()
         self.current = before
 
-    def freeze(self, process: Process) -> None:
-        """Stop a process like SIGSTOP does."""
+    def freeze(self, process: Process, *, asleep: bool = False) -> None:
+        """Stop a process like SIGSTOP does, or with its machine: then its monotonic clock stands, too."""
         process.frozen = True
+        if asleep and process.asleep_at is None:
+            process.asleep_at = self.now
 
     def resume(self, process: Process) -> None:
         """Let a frozen process go on."""
+        if process.asleep_at is not None:
+            process.slept_ns += round((self.now - process.asleep_at) * 1e9)
+            process.asleep_at = None
         process.frozen = False
         waiting, process.waiting = process.waiting, []
         for task in waiting:

@@ -36,8 +36,9 @@ class SimulatedSystem:
         return task.process
 
     def monotonic_ns(self) -> int:
-        """Return virtual time."""
-        return round(self.schedule.now * 1e9)
+        """Return virtual time, without that in which the machine of the process that asks slept."""
+        task = self.schedule.current
+        return round(self.schedule.now * 1e9) - (task.process.slept_ns if task is not None else 0)
 
     def wall_ns(self) -> int:
         """Return the wall clock of the process that asks."""

@@ -73,7 +73,7 @@ def finding_of(world: World, violation: Violation, told: float) -> Finding:
 def times_of(world: World, at_ns: int) -> list[float]:
     """Return the virtual seconds that a time by the canary's clock may be."""
     by_clock = (at_ns - EPOCH_NS) / 1e9
-    return sorted({by_clock - offset / 1e9 for offset in world.clocks})
+    return sorted({by_clock - (offset - slept) / 1e9 for offset in world.clocks for slept in world.slept})
 
 
 def unordered(world: World, topic: str) -> bool:

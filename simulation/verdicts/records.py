@@ -5,6 +5,7 @@ Each check returns why a violation is false, "" where the world has what it says
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from canary.anomalies.online.log import READ_COMMITTED
@@ -184,6 +185,10 @@ def bug_struck(*names: str) -> Check:
 
 
 def removed_early(world: World, said: Finding) -> str:
-    """Check that something went from the log but by retention."""
-    violation = said.violation
-    return "" if (violation.topic, violation.partition) in world.truth.removed else "nothing went but by retention"
+    """Check that something had gone from the log but by retention."""
+    place = said.violation.topic, -1 if said.violation.partition is None else said.violation.partition
+    return (
+        ""
+        if world.truth.removed.get(place, math.inf) <= max(said.at, default=said.told)
+        else "nothing had gone but by retention"
+    )

@@ -56,14 +56,14 @@ class Watch:
         """Return what no page may pass over: a mode that promises nothing, or a promise that nobody was given."""
         world, now = self._world, self._world.schedule.now
         late_s = GRACE_S + 3 * max(world.plan.beat, 10.0)
-        waits = [(at, name) for name, at in world.truth.unread.items() if now - at > late_s]
+        waits = [(at, name) for name, at in world.truth.unread.items() if now - max(at, world.woke) > late_s]
         for at, name in waits:
             fate = world.truth.fates.get(name)
             if fate is not None and fate.copies > 0 and fate.topic_id in world.chronicle.ids[fate.topic][-1:]:
                 return f"no consumer was given offset {fate.offset} of {fate.topic}, promised at {at:.0f} s"
         silent_s = GRACE_S + max(10 * world.plan.beat, 60.0)
         for mode, topic in set(world.truth.producers.values()):
-            last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began)
+            last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began, world.woke)
             if WORKLOADS[mode].topic != "none" and mode in world.modes_on() and now - last > silent_s:
                 return f"the mode {mode} has promised nothing since {last:.0f} s"
         return None

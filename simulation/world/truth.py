@@ -104,8 +104,8 @@ class Truth:
     """What was done too often."""
     starts: dict[tuple[str, int], list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
     """By (topic id, partition), when the log's start rose, and to what."""
-    removed: set[tuple[str, int]] = field(default_factory=set)
-    """(topic, partition) of logs from which something went but by retention."""
+    removed: dict[tuple[str, int], float] = field(default_factory=dict)
+    """By (topic, partition), when something went from a log but by retention, the first time."""
     _began: list[float] = field(default_factory=list)
     """When the last generations of the present process began."""
     looks: dict[tuple[str, int], list[tuple[float, Listed]]] = field(default_factory=lambda: defaultdict(list))
@@ -144,7 +144,7 @@ class Truth:
     def lost(self, topic: str, topic_id: str, partition: int, records: Sequence[Any], how: str) -> None:
         """Note records that the log lacks now."""
         if how != "expired":
-            self.removed.add((topic, partition))
+            self.removed.setdefault((topic, partition), self.now())
         for record in records:
             if how == "never written":
                 self.fates.setdefault(

@@ -58,6 +58,8 @@ class World:
         """By (topic, partition), when a transaction was seen last that hangs there."""
         self.clocks = {0}
         """What ``clock_ns`` ever was."""
+        self.slept = {0}
+        """By how much (ns) the clock of a process ever was behind for that: its machine had slept."""
         self._clock_ns = 0
         self.starts = 0
         self.over = self.settling = False
@@ -68,7 +70,7 @@ class World:
         """What the canary logs from this level on is printed."""
         self._pending_start = False
         self._silent_since = 0.0
-        self.began = 0.0
+        self.began = self.woke = 0.0
 
     @property
     def judge(self) -> Judge | None:
@@ -153,10 +155,17 @@ class World:
 
         self.schedule.after(delay, acts)
 
-    def freeze(self, process: Process) -> None:
-        """Stop a process of the canary like SIGSTOP does."""
+    def freeze(self, process: Process, *, asleep: bool = False) -> None:
+        """Stop a process of the canary like SIGSTOP does, or with its machine."""
         self._silent_since = self.schedule.now
-        self.schedule.freeze(process)
+        self.schedule.freeze(process, asleep=asleep)
+
+    def resume(self, process: Process) -> None:
+        """Let a process of the canary go on that was stopped; for one that slept the time since then has not passed."""
+        if process.asleep_at is not None:
+            self.woke = self.schedule.now
+        self.schedule.resume(process)
+        self.slept.add(process.slept_ns)
 
     def kill_canary(self, after: float, power: random.Random | None = None) -> None:
         """End the canary's process where it stands; with ``power`` its machine loses what was never synced."""

@@ -104,6 +104,14 @@ WENT_WRONG: dict[str, Plan] = {
         retention_s=1_000_000.0,
         strikes=(Strike(at=5400.0, harm="clock-ahead", lasts=600.0, seed=5),),
     ),
+    "a machine that slept while records expired that its canary had just written": Plan(
+        seed=1,
+        hours=0.3,
+        grain=5.0,
+        partitions=1,
+        retention_s=500.0,
+        strikes=(Strike(at=700.0, harm="machine-sleeps", lasts=1.0, seed=0),),
+    ),
     "a canary that is cut off later than its harm strikes, just after it was looked whether all is well": Plan(
         seed=7,
         hours=1.2,
