@@ -27,7 +27,7 @@ Nothing here needs root, a container or the network once the jars are there (can
 
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Redirect, ShiftFetch
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, LowEnds, Redirect, ShiftFetch
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 from canary.wire.broker_view import PartitionState
@@ -40,6 +40,7 @@ __all__ = [
     "Hold",
     "Lab",
     "LabError",
+    "Lie",
     "LoseAnswers",
     "LowEnds",
     "NodeProperties",

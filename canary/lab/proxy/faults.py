@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 from canary.lab.errors import LabError
 from canary.lab.proxy.fetched import How
 from canary.lab.proxy.frames import APIS, Request
+from canary.lab.proxy.lies import LIES
 
 Party = int | Literal["client", "any"]
 
@@ -162,7 +163,29 @@ class Redirect:
         return _between(self, source, target)
 
 
-Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds | Redirect
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """Each answer of one API about a topic is not true, as ``canary.lab.proxy.lies`` has it by the name of the ``lie``.
+
+    Example: Lie("client", 1, "orders", "nothing fetched") has every reader of broker 1 be given no record of orders.
+    """
+
+    source: Party
+    target: Party
+    topic: str
+    lie: str
+
+    def __post_init__(self) -> None:
+        """Refuse a lie that there is not."""
+        if self.lie not in LIES:
+            raise LabError(f"{self.lie!r} is no lie that the lab knows; it knows {', '.join(LIES)}")
+
+    def concerns(self, request: Request, source: Party, target: Party) -> bool:
+        """Return whether it is about a request of source to target."""
+        return request.api == LIES[self.lie].api and _between(self, source, target)
+
+
+Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds | Lie | Redirect
 
 _KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in get_args(Fault)}
 

@@ -35,6 +35,7 @@ APIS: Final = {
     26: "EndTxn",
     27: "WriteTxnMarkers",
     28: "TxnOffsetCommit",
+    32: "DescribeConfigs",
     52: "Vote",
     53: "BeginQuorumEpoch",
     54: "EndQuorumEpoch",

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from canary.lab.proxy import fetched, frames, listed
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, LoseAnswers, LowEnds, Party, Redirect, ShiftFetch
+from canary.lab.proxy import fetched, frames, lies, listed
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, LowEnds, Party, Redirect, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -54,7 +54,8 @@ class FaultyNetwork:
         self._dial = dial
         self._topic_id = topic_id
         self._links: set[Link] = set()
-        self._lasting: list[Cut | Delay | LowEnds | Redirect] = []
+        self._lasting: list[Cut | Delay | LowEnds | Lie | Redirect] = []
+        self._told: dict[Lie, lies.About] = {}
         self._counted: list[_Counted] = []
         self._held: list[_Held] = []
 
@@ -64,9 +65,9 @@ class FaultyNetwork:
 
     def put_in_force(self, faults: Iterable[Fault]) -> None:
         """Replace all faults; what was held back is delivered."""
-        self._lasting, self._counted = [], []
+        self._lasting, self._counted, self._told = [], [], {}
         for fault in faults:
-            if isinstance(fault, Cut | Delay | LowEnds | Redirect):
+            if isinstance(fault, Cut | Delay | LowEnds | Lie | Redirect):
                 self._lasting.append(fault)
             else:
                 self._counted.append(_Counted(fault, fault.count))
@@ -93,8 +94,8 @@ class FaultyNetwork:
 
     def asked(self, link: Link, frame: bytes) -> None:
         """See canary.lab.proxy.link."""
-        lies = [one for one in self._lasting if isinstance(one, LowEnds)]
-        looks = self._counted or lies or any(one.api for one in self._delays())
+        lasting = [one for one in self._lasting if isinstance(one, LowEnds | Lie)]
+        looks = self._counted or lasting or any(one.api for one in self._delays())
         request = frames.request(frame) if looks else None
         if request is None:
             link.requests.put(frame)
@@ -107,14 +108,20 @@ class FaultyNetwork:
             for one in self._counted:
                 if isinstance(one.fault, ShiftFetch) and one.fault.concerns(request, link.source, link.target):
                     link.alter(request.correlation, partial(self._shift, one, one.fault, link.target, request.version))
-            for lie in lies:
+            for lie in lasting:
                 if lie.concerns(request, link.source, link.target):
-                    link.alter(request.correlation, partial(self._lower, lie, request.version))
+                    link.alter(request.correlation, partial(self._lie, lie, link.target, request.version))
             self._forward(link, frame, request)
 
-    def _lower(self, lie: LowEnds, version: int, frame: bytes) -> bytes:
-        """Return what is answered in place of an answer to ListOffsets."""
-        return listed.lowered(frame, version, lie.topic, lie.by) if lie in self._lasting else frame
+    def _lie(self, lie: LowEnds | Lie, node: int, version: int, frame: bytes) -> bytes:
+        """Return what is answered in place of an answer, as long as the lie is in force."""
+        if lie not in self._lasting:
+            return frame
+        if isinstance(lie, LowEnds):
+            return listed.lowered(frame, version, lie.topic, lie.by)
+        about = self._told.setdefault(lie, lies.About(lie.topic))
+        about.id = about.id or self._topic_id(node, lie.topic, 0)
+        return lies.told(frame, version, lie.lie, about)
 
     def _shift(self, counted: _Counted, fault: ShiftFetch, node: int, version: int, frame: bytes) -> bytes:
         """Return what a reader gets in place of an answer to Fetch."""
