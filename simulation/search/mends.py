@@ -300,19 +300,6 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
-        "machine-slept",
-        "C4",
-        "Ages have no doubt: what expired while the canary's machine slept looks too young, and gone too early.",
-        (
-            Edit(
-                _RULES + "topology/clock.py",
-                "doubt_ms",
-                "(state.clock_ahead_ns - ahead(state, sent_ns).least + behind_ns) / 1e6",
-                "behind_ns / 1e6",
-            ),
-        ),
-    ),
-    Mend(
         "switched-off",
         "C5",
         "A mode that was switched off below an open transaction is stalled for ever, and its re-read ends that thread.",

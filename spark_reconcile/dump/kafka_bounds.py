@@ -152,8 +152,8 @@ class Cluster:
                             found |= sizes
         except WireError as error:
             errors.append(error)
-        for error in errors:
-            log.warning("dump_sizes_unknown", cluster=self.name, topics=limited, reason=str(error))
+        for one in errors:
+            log.warning("dump_sizes_unknown", cluster=self.name, topics=limited, reason=str(one))
         return found
 
     def _retention(self, topic: str) -> tuple[int | None, int | None, bool | None, bool]:

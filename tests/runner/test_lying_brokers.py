@@ -79,7 +79,7 @@ def test_no_lie_of_brokers_is_a_loss(tmp_path: Path) -> None:
         in_time(runner.probing.wait(START_S), "probes are acknowledged")
         for lie in [one for one in LIES if one not in BELIEVED | {"other cluster id"}]:
             for who in (1,) if lie in ONE_ONLY else (1, "any"):
-                lied.lie(who, lie)  # type: ignore[arg-type]  # a party
+                lied.lie(who, lie)
                 assert lied.critical() == set(), f"{lie}, by {who}"
             lied.goes_on(f"after: {lie}")
         lied.lie("any", "other cluster id")
