@@ -104,7 +104,7 @@ def _topic(topic: Topic) -> TopicView:
         former_since_ns=topic.former_since_ns or None,
         over_ns=topic.over_ns,
         voided=topic.voided,
-        modes=tuple(sorted({stream.mode for stream in topic.streams})),
+        modes=tuple(sorted(topic.modes())),
     )
 
 

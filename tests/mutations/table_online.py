@@ -42,6 +42,7 @@ DIRECT: Final = tuple(
 )
 LIVES: Final = ("tests/anomalies/test_simulated_lives.py",)
 _ARBITRARY: Final = (f"{_HERE}tracker_properties.py",)
+_KEPT = "((self.lost, stream.lost), (self.unknown, unknown), (self.resent, stream.resent))"
 _TESTS: Final = (DIRECT, _ARBITRARY, LIVES)
 _RULES: Final = "canary/anomalies/online/"
 
@@ -573,8 +574,8 @@ ONLINE: Final[list[Mutation]] = [
         ("no_longer_probed", "log.scrub_began_ns = log.scrubbed_ns = 0", "pass"),
         ("start_advanced", "_expire_missing(scope, topic, log, start)", "pass"),
         ("start_advanced", "log.start, log.expired = start, max(start, log.expired)", "log.start = start"),
-        ("_expire_unplaced", "dead if log.start >= log.before else ()", "()"),
-        ("_expire_unplaced", "dead if log.start >= log.before else ()", "dead"),
+        ("_expire_unplaced", "log.start < below", "True"),
+        ("_expire_unplaced", "log.start < below", "False"),
         ("_expire_unplaced", "stream.unplaced.remove(a, b)", "pass"),
         ("_expire", "unseen.remove(a, b)", "pass"),
         ("clock_seen", "ages.forget_after(log.timeline, now_ns)", "pass"),
@@ -657,10 +658,13 @@ ONLINE: Final[list[Mutation]] = [
         ((f"{_HERE}tracker_generations.py",),),
         ("_is_over", "stream.mode not in FENCED", "False"),
         ("_is_over", "stream.open or stream.unplaced or stream.places or any(stream.unseen.values())", "False"),
-        ("_unused", "(s.producer_id, s.generation) not in open_", "(s.producer_id, s.generation) is not None"),
+        (
+            "_unused",
+            "(one.producer_id, one.generation) not in open_",
+            "(one.producer_id, one.generation) is not None",
+        ),
         ("forget", "topic.forgotten_in[key] = max(topic.forgotten_in.get(key, 0), stream.generation)", "pass"),
         ("forget", "key = stream.producer_id, stream.partition", "key = stream.producer_id, 0"),
-        ("_drop", "topic.free_tags.append(stream.tag)", "pass"),
         ("retire", "stream.mode == mode and (mode not in FENCED or stream.unplaced)", "stream.mode == mode"),
         (
             "retire",
@@ -672,7 +676,7 @@ ONLINE: Final[list[Mutation]] = [
             "topic.logs[partition].retired.setdefault(tag, Retired(scope.state.ordinal))",
             "topic.logs[partition].retired[tag] = Retired(scope.state.ordinal)",
         ),
-        ("forget_retired", "asked_ordinal >= one.ordinal", "True"),
+        ("_note_end", "asked_ordinal >= one.ordinal", "True"),
         ("forget_retired", "[tag for tag in sought if (log.retired[tag].end or 0) <= read]", "[tag for tag in sought]"),
         ("forget_retired", "at = reader.position if reader.position <= end else -1", "at = reader.position"),
         ("forget_retired", "not log.retired or log.busy", "not log.retired"),
@@ -683,6 +687,32 @@ ONLINE: Final[list[Mutation]] = [
             "known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places)",
             "known = (stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places)",
         ),
+    ),
+    *mutations(
+        _RULES + "generations.py",
+        ((f"{_HERE}tracker_expired.py",),),
+        ("reduce_expired", "_has_expired(log, stream)", "False"),
+        ("reduce_expired", "write[0] != topic.name or write[1] not in tags", "True"),
+        ("_has_expired", "below <= log.start", "True"),
+        ("_has_expired", "not stream.live and stream.mode not in FENCED", "stream.mode not in FENCED"),
+        ("_has_expired", "not stream.waits", "True"),
+        ("_note_end", "stream.written_below is None", "True"),
+        ("_unreferenced", "stream.tag not in used", "True"),
+    ),
+    *mutations(
+        _RULES + "stream.py",
+        ((f"{_HERE}tracker_expired.py",),),
+        ("Stream.end", "(self.acked, self.seen, self.failed, self.lost)", "(self.failed, self.lost)"),
+        ("ExpiredGeneration.put", _KEPT, "((self.unknown, unknown), (self.resent, stream.resent))"),
+        ("ExpiredGeneration.put", _KEPT, "((self.lost, stream.lost), (self.resent, stream.resent))"),
+        ("ExpiredGeneration.put", _KEPT, "((self.lost, stream.lost), (self.unknown, unknown))"),
+        ("ExpiredGeneration.take", "live=False", "live=True"),
+    ),
+    *mutations(
+        _RULES + "state.py",
+        ((f"{_HERE}tracker_expired.py",), (f"{_HERE}tracker_generations.py",)),
+        ("Topic.drop", "heappush(self.free_tags, stream.tag)", "pass"),
+        ("Topic.reduce", "self.expired.setdefault(who, ExpiredGeneration(stream.mode)).put(stream, end)", "pass"),
     ),
     *mutations(
         _RULES + "generations.py",

@@ -1,4 +1,4 @@
-"""Streams: made with their first probe, and forgotten where a producer begins generations again and again.
+"""Streams: made with their first probe, and forgotten, or reduced to a row, when nothing of them is retained or open.
 
 The mode ``fencing`` begins a generation in every round. A generation is over in a partition when a later one writes,
 none of its probes is open or unseen, and the log's start has passed all of them. A record of it that is read after that
@@ -11,8 +11,10 @@ nothing is retired when the next one begins, and forgotten when consumers of bot
 the log that was listed after that: had it written anything, it would have been read. (One of them may have stood there
 before: the log was cut below it, and filled again.) Not so what it wrote without an acknowledgement above the high
 watermark: replicas catch up, or one that has it is elected, and it is read after all. Its stream is known again then.
-Generations that wrote something are kept, because a later read of their probes is a copy; there are as many as starts
-of the runner and deaths of clients.
+
+A later read of what another generation wrote is a copy, for ever, and there are as many generations as starts of the
+runner and deaths of clients. Of a former process's stream a row is kept (`ExpiredGeneration`) once the log's start, as
+its leader lists it, has passed all that it can have written, and nothing waits for any of it.
 """
 
 from collections.abc import Iterator
@@ -25,45 +27,60 @@ from canary.anomalies.online.stream import Stream, forget_sent_times, lowest
 from canary.anomalies.policy import FENCED, UNORDERED
 
 
-def begin(topic: Topic, key: tuple[int, int, int], mode: str) -> Stream:
-    """Return a new stream of (producer_id, generation, partition)."""
-    if topic.free_tags:
-        tag = topic.free_tags.pop()
-        stream = topic.streams[tag] = Stream(tag, *key, mode)
-    else:
-        stream = Stream(len(topic.streams), *key, mode)
-        topic.streams.append(stream)
-    topic.index[key] = stream.tag
-    return stream
-
-
 def forget(scope: Scope, topic: Topic, log: Log) -> None:
     """Forget the streams of a partition that are over; called when the log's start has moved."""
     over = [stream for stream in topic.streams if stream.partition == log.partition and _is_over(scope, topic, stream)]
     if not over:
         return
     for stream in _unused(scope, log, over):
-        _drop(topic, stream)
-        log.retired.pop(stream.tag, None)
+        topic.drop(stream)
         key = stream.producer_id, stream.partition
         topic.forgotten_in[key] = max(topic.forgotten_in.get(key, 0), stream.generation)
 
 
+def reduce_expired(scope: Scope, topic: Topic, log: Log) -> None:
+    """Reduce to a row each stream of a former process of which all has expired, and that nothing refers to.
+
+    Called when the log's start was listed: one that was only computed proves nothing. A transaction of which no write
+    is left is forgotten, too: no read will prove that it committed.
+    """
+    if log.busy or log.cut is not None:
+        return
+    over = [stream for stream in topic.streams if stream.partition == log.partition and _has_expired(log, stream)]
+    if not over:
+        return
+    unused = _unreferenced(log, over)
+    tags, writers = {one.tag for one in unused}, {(one.producer_id, one.generation) for one in unused}
+    unsettled = scope.state.transactions
+    for key, transaction in [item for item in unsettled.items() if item[0][:2] in writers]:
+        transaction.writes = [write for write in transaction.writes if write[0] != topic.name or write[1] not in tags]
+        if not transaction.writes:
+            del unsettled[key]
+    for stream in unused:
+        topic.reduce(stream)
+
+
+def _has_expired(log: Log, stream: Stream) -> bool:
+    """Say whether a former process's stream stands below the log's start, and nothing waits for any of it."""
+    below, is_former = stream.written_below, not stream.live and stream.mode not in FENCED
+    return is_former and below is not None and below <= log.start and not stream.waits
+
+
 def _unused(scope: Scope, log: Log, streams: list[Stream]) -> list[Stream]:
-    """Return the streams that nothing refers to."""
+    """Return the streams that nothing refers to, no transaction either."""
+    open_ = {key[:2] for key in scope.state.transactions}
+    return [one for one in _unreferenced(log, streams) if (one.producer_id, one.generation) not in open_]
+
+
+def _unreferenced(log: Log, streams: list[Stream]) -> list[Stream]:
+    """Return the streams that nothing refers to in their log."""
     used = log.claims.all_tags() | log.phantoms.all_tags() | {one.tag for one in log.missing}
     used |= {one.tag for one in log.unplaced}
     used |= {held.tag for held in log.held.values()}.union(*(runs.all_tags() for runs in log.held_at.values()))
     used |= {run[3] for reread in log.rereads.values() for run in reread.expected}
     used |= {run[3] for run in (log.regression.runs if log.regression is not None else ())}
-    open_ = {key[:2] for key in scope.state.transactions}
-    return [s for s in streams if s.tag not in used and (s.producer_id, s.generation) not in open_]
-
-
-def _drop(topic: Topic, stream: Stream) -> None:
-    del topic.index[stream.producer_id, stream.generation, stream.partition]
-    topic.free_tags.append(stream.tag)
-    topic.streams[stream.tag] = Stream(stream.tag, stream.producer_id, -1, stream.partition, stream.mode)
+    used |= set().union(*(reread.delivered.all_tags() for reread in log.rereads.values()))
+    return [stream for stream in streams if stream.tag not in used]
 
 
 def _is_over(scope: Scope, topic: Topic, stream: Stream) -> bool:
@@ -111,9 +128,9 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
     """
     sought: list[int] = []
     for tag, one in log.retired.items():
-        if one.end is None and asked_ordinal >= one.ordinal:
-            one.end = end
-        if one.end is not None and _seek_unplaced(scope, log, topic.streams[tag], end):
+        stream = topic.streams[tag]
+        _note_end(log, stream, one, asked_ordinal, end)
+        if one.end is not None and _seek_unplaced(scope, log, stream, end):
             sought.append(tag)
     if not log.retired or log.busy:
         return
@@ -129,7 +146,16 @@ def forget_retired(scope: Scope, topic: Topic, log: Log, asked_ordinal: int, end
         for stream in _unused(scope, log, [topic.streams[tag] for tag in due]):
             known = (stream.open, stream.acked, stream.seen, stream.lost, stream.unplaced, stream.places)
             if not any(known):
-                _drop(topic, stream)
+                topic.drop(stream)
+        reduce_expired(scope, topic, log)
+
+
+def _note_end(log: Log, stream: Stream, one: Retired, asked_ordinal: int, end: int) -> None:
+    """Note the first end that was asked for after the stream's successor began, and below which all of it stands."""
+    if one.end is None and asked_ordinal >= one.ordinal:
+        one.end = end
+        if stream.written_below is None:
+            stream.written_below = max(end, log.known_end)
 
 
 def _seek_unplaced(scope: Scope, log: Log, stream: Stream, end: int) -> bool:

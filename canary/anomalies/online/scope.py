@@ -150,8 +150,7 @@ class Scope:
 
     def stream(self, topic: Topic, producer_id: int, generation: int, partition: int) -> Stream | None:
         """Return the stream, None when nothing was ever sent by it in this incarnation."""
-        tag = topic.index.get((producer_id, generation, partition))
-        return None if tag is None else topic.streams[tag]
+        return topic.stream(producer_id, generation, partition)
 
     def mode(self, producer_id: int) -> str:
         """Return the mode of one of our producers, "?" when it is not ours."""

@@ -5,18 +5,21 @@ a number, a text, a container of these, or another such dataclass. Field names a
 """
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any
 
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
 from canary.anomalies.online.sets import ages
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.stream import Stream, sent_time
+from canary.anomalies.online.stream import ExpiredGeneration, Stream, sent_time
 from canary.anomalies.online.topology.state import Topology
 from canary.anomalies.violation import Violation
 from canary.probe.identity import Identity
 
 _RECENT_NS = 10 * 60 * 10**9
+_FREE = -1
+"""The generation of what stands in the place of a forgotten stream."""
 ASKS_KEPT = 8
 """The last rounds of asking whose answers may still come."""
 
@@ -72,7 +75,10 @@ class Topic:
     streams: list[Stream] = field(default_factory=list)
     index: dict[tuple[int, int, int], int] = field(default_factory=dict)
     free_tags: list[int] = field(default_factory=list)
-    """Places in ``streams`` of forgotten ones, which the next new ones take."""
+    """Places in ``streams`` of forgotten ones, a heap: the next new one takes the first, so that the last get free."""
+    expired: dict[tuple[int, int], ExpiredGeneration] = field(default_factory=dict)
+    """(producer_id, generation) to what is left of its streams of which all has expired. A stream is either here, or in
+    ``streams`` and ``index``."""
     forgotten_in: dict[tuple[int, int], int] = field(default_factory=dict)
     """(producer_id, partition) to the highest generation that is forgotten there."""
     partitions: int = 0
@@ -94,6 +100,61 @@ class Topic:
     compacted: bool = False
     promises: int = 0
     """Promises made in this incarnation."""
+
+    def begin(self, producer_id: int, generation: int, partition: int, mode: str) -> Stream:
+        """Return a new stream."""
+        return self._add(Stream(self._free_tag(), producer_id, generation, partition, mode))
+
+    def stream(self, producer_id: int, generation: int, partition: int) -> Stream | None:
+        """Return a stream, None when nothing was ever sent by it in this incarnation.
+
+        One of which all has expired is made whole again: its identities are about to be judged.
+        """
+        tag = self.index.get((producer_id, generation, partition))
+        if tag is not None:
+            return self.streams[tag]
+        left = self.expired.get((producer_id, generation))
+        if left is None or partition not in left.ends:
+            return None
+        stream = left.take(partition, self._free_tag(), producer_id, generation)
+        if not left.ends:
+            del self.expired[producer_id, generation]
+        return self._add(stream)
+
+    def reduce(self, stream: Stream) -> None:
+        """Keep of a stream only the row that later copies of its expired records are told by, if it wrote any."""
+        if end := stream.end:
+            who = stream.producer_id, stream.generation
+            self.expired.setdefault(who, ExpiredGeneration(stream.mode)).put(stream, end)
+        self.drop(stream)
+
+    def drop(self, stream: Stream) -> None:
+        """Forget a stream, which nothing may refer to any more."""
+        del self.index[stream.producer_id, stream.generation, stream.partition]
+        log = self.logs[stream.partition]
+        for by_tag in (log.cut_sent, log.sought, log.absent, log.retired):
+            by_tag.pop(stream.tag, None)
+        self.streams[stream.tag] = Stream(stream.tag, stream.producer_id, _FREE, stream.partition, stream.mode)
+        heappush(self.free_tags, stream.tag)
+        n = len(self.streams)
+        while n and self.streams[n - 1].generation == _FREE:
+            n -= 1
+        if n < len(self.streams):
+            del self.streams[n:]
+            self.free_tags = sorted(tag for tag in self.free_tags if tag < n)
+
+    def modes(self, partition: int | None = None) -> set[str]:
+        """Return the modes that ever wrote (to a partition), in this incarnation."""
+        live = {one.mode for one in self.streams if partition in (None, one.partition)}
+        return live | {one.mode for one in self.expired.values() if partition is None or partition in one.ends}
+
+    def _free_tag(self) -> int:
+        return heappop(self.free_tags) if self.free_tags else len(self.streams)
+
+    def _add(self, stream: Stream) -> Stream:
+        self.streams[stream.tag : stream.tag + 1] = [stream]
+        self.index[stream.producer_id, stream.generation, stream.partition] = stream.tag
+        return stream
 
     def sent_ns(self, who: Identity | None, partition: int | None, offset: int | None) -> int | None:
         """Return when a record was sent, or somewhat before that; None where it is not remembered."""

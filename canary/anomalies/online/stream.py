@@ -1,7 +1,8 @@
-"""What one producer generation did in one partition."""
+"""What one producer generation did in one partition, and what is left of that when all of it has expired."""
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import chain
 
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
@@ -56,10 +57,69 @@ class Stream:
     sent_keys: list[int] = field(default_factory=list)
     sent_times: list[int] = field(default_factory=list)
     """When (ns) the sequences in sent_keys were sent: the latest, and some of the older ones that are waited for."""
+    written_below: int | None = None
+    """The end of the log when it was first listed after the next generation had begun: all that this one wrote stands
+    below. None: its generation is the latest, or the log was not listed since."""
+
+    @property
+    def end(self) -> int:
+        """The highest sequence of which it is known whether it was written, plus one; 0: there is none."""
+        return max(known.end() or 0 for known in (self.acked, self.seen, self.failed, self.lost))
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything of it is retained, or open: a record with a place, an outcome, a promise, a delivery."""
+        return bool(self.open or self.unplaced or self.places or self.unsure or any(self.unseen.values()))
 
     def identity(self, sequence: int) -> Identity:
         """Return the identity of ``sequence``."""
         return Identity(self.producer_id, self.generation, self.partition, sequence)
+
+
+@dataclass(slots=True)
+class ExpiredGeneration:
+    """What is left of a generation of a former process in the partitions where all that it wrote has expired.
+
+    Example: a process wrote 3,000 probes to partition 4 and died, and a week later the log's start has passed them.
+    ``ends[4] = 3000`` stays: a read of any of these sequences is a copy of an expired record, and no phantom.
+    """
+
+    mode: str
+    ends: dict[int, int] = field(default_factory=dict)
+    """By partition: the end of the sequences that are known to have been written, or not to have been."""
+    lost: dict[int, IntervalSet] = field(default_factory=dict)
+    """By partition, where any is: sequences below the end that were reported as lost. A read of one is no copy."""
+    unknown: dict[int, IntervalSet] = field(default_factory=dict)
+    """The same of those whose outcome was never known: above the high watermark one may stay for long, and be read."""
+    resent: dict[int, IntervalSet] = field(default_factory=dict)
+    """By partition, where any is: sequences of which copies are the client's own."""
+
+    def put(self, stream: Stream, end: int) -> None:
+        """Keep of a stream that waits for nothing what a later read of its records, below ``end``, is judged by."""
+        where = stream.partition
+        self.ends[where] = end
+        unknown = IntervalSet.of(part for a, b in stream.indeterminate for part in stream.seen.without(a, min(b, end)))
+        kept = ((self.lost, stream.lost), (self.unknown, unknown), (self.resent, stream.resent))
+        for by_partition, sequences in kept:
+            if sequences:
+                by_partition[where] = sequences
+
+    def take(self, partition: int, tag: int, producer_id: int, generation: int) -> Stream:
+        """Remove and return the stream in a partition; what it wrote above the end was never recorded."""
+        stream = Stream(tag, producer_id, generation, partition, self.mode, live=False, written_below=0)
+        stream.next_sequence = end = self.ends.pop(partition)
+        stream.lost, stream.indeterminate, stream.resent = (
+            by_partition.pop(partition, IntervalSet()) for by_partition in (self.lost, self.unknown, self.resent)
+        )
+        for known, others in (
+            (stream.acked, [stream.indeterminate]),
+            (stream.promised, [stream.indeterminate]),
+            (stream.seen, [stream.indeterminate, stream.lost]),
+        ):
+            known.add(0, end)
+            for a, b in chain(*others):
+                known.remove(a, b)
+        return stream
 
 
 def lowest(stream: Stream, sequence: int) -> int:

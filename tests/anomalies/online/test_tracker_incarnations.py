@@ -113,6 +113,8 @@ def test_of_what_nobody_knew_only_what_the_store_does_not_know_is_a_phantom() ->
 def test_a_committed_transaction_has_not_become_doubtful_by_a_restart() -> None:
     bench = Bench(mode="transactional")
     bench.fold(f.TransactionBegan(bench.now_ns, bench.mode, PRODUCER, 1, 0))
+    bench.fold(f.Sent(bench.now_ns, TOPIC, 0, PRODUCER, 1, 0, bench.mode, 0))
+    bench.ack(0, *bench.append(0))
     assert bench.tracker.state.transactions[PRODUCER, 1, 0].outcome == "open"
     bench.restart()
     assert bench.tracker.state.transactions[PRODUCER, 1, 0].outcome == "indeterminate"

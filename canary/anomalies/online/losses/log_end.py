@@ -89,6 +89,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
         retention.start_advanced(scope, topic, log, fact.start, before_ns)
+        generations.reduce_expired(scope, topic, log)
     back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
@@ -212,7 +213,7 @@ def report_cut(scope: Scope, topic: Topic, log: Log) -> None:
     if log.lost_offsets:
         first, end = log.cut_at, log.lost_offsets.end() or 0
         if first is not None:
-            modes = {stream.mode for stream in topic.streams if stream.partition == log.partition}
+            modes = topic.modes(log.partition)
             lost = sum(b - a for a, b in log.lost_offsets.within(first, end))
             scope.report(
                 "truncation",

@@ -62,6 +62,8 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
         set_back(meters, fact.at_ns)
     for which in [which for which, one in state.transactions.items() if one.outcome == "open"]:
         transactions.outcome_unknown(scope, which)
+    for which in [which for which, one in state.transactions.items() if not one.writes and not one.relayed]:
+        del state.transactions[which]  # whether it committed makes no promise, and excuses nothing
 
 
 def _no_longer_configured(scope: Scope, topic: Topic) -> None:

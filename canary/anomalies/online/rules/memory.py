@@ -69,7 +69,9 @@ def forget_producers(scope: Scope) -> None:
     excess = len(producers) - _PRODUCERS_KEPT
     if excess <= 0:
         return
-    needed = {stream.producer_id for topic in scope.state.topics.values() for stream in topic.streams}
+    topics = scope.state.topics.values()
+    needed = {stream.producer_id for topic in topics for stream in topic.streams}
+    needed.update(producer_id for topic in topics for producer_id, _ in topic.expired)
     needed.update({(p.topic, p.mode): key for key, p in reversed(producers.items())}.values())
     for producer_id in [key for key in producers if key not in needed][:excess]:
         del producers[producer_id]

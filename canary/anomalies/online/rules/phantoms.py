@@ -1,7 +1,6 @@
 """Probes that no known stream has sent: phantoms, another runner's, or a forgotten generation's."""
 
 from canary import facts as f
-from canary.anomalies.online import generations
 from canary.anomalies.online.log import READ_COMMITTED, Log
 from canary.anomalies.online.rules import memory, transactions
 from canary.anomalies.online.scope import Found, Scope, always
@@ -50,12 +49,12 @@ def _unknown(scope: Scope, topic: Topic, log: Log, first: f.Polled, n: int) -> S
         return None
     key = (first.producer_id, first.generation, first.partition)
     if first.generation == producer.generation and producer.live:
-        _phantom(scope, topic, log, generations.begin(topic, key, producer.mode), first, n)
+        _phantom(scope, topic, log, topic.begin(*key, producer.mode), first, n)
         return None
     forgotten = topic.forgotten_in.get((first.producer_id, log.partition), 0)
     if producer.mode not in FENCED or first.generation > forgotten:
         # taken to have written nothing, and here it is after all; or its process died before it had recorded it
-        stream = generations.begin(topic, key, producer.mode)
+        stream = topic.begin(*key, producer.mode)
         stream.next_sequence, stream.live = first.sequence + n, False
         return stream
     if first.isolation == READ_COMMITTED:

@@ -143,7 +143,10 @@ def _expire_missing(scope: Scope, topic: Topic, log: Log, start: int) -> None:
 def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
     """Promises without an offset of former processes have expired once all that those processes wrote has."""
     dead = [one for one in topic.streams if one.partition == log.partition and not one.live]
-    for stream in dead if log.start >= log.before else ():
+    for stream in dead:
+        below = log.before if stream.written_below is None else min(log.before, stream.written_below)
+        if log.start < below:
+            continue
         for a, b in list(stream.unplaced):
             expired_unread(scope, topic, stream, a, b)
             stream.unplaced.remove(a, b)

@@ -6,7 +6,6 @@ Consecutive probes of one stream come as a run (sequence and offset rise togethe
 from collections.abc import Sequence
 
 from canary import facts as f
-from canary.anomalies.online import generations
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, count, observe
 from canary.anomalies.online.rules import retention, transactions, wrong_cluster
@@ -27,14 +26,11 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
     if first.generation < topic.first_generations.get(first.producer_id, 0):
         return
     key = (first.producer_id, first.generation, first.partition)
-    tag = topic.index.get(key)
-    if tag is None:
-        tag = generations.begin(topic, key, first.mode).tag
+    stream = topic.stream(*key) or topic.begin(*key, first.mode)
     log = scope.log(topic, first.partition)
     if not log.tried_ns and first.mode not in FENCED:  # a zombie's probes are never acknowledged
         log.tried_ns = first.at_ns
     log.given_up_ns = 0
-    stream = topic.streams[tag]
     if not (stream.open or stream.unplaced or stream.transactions):
         stream.floor = log.start
     stream.open.add(first.sequence, first.sequence + n)
@@ -50,7 +46,7 @@ def sent(scope: Scope, run: Sequence[f.Sent]) -> None:
             stream.zombies.add(first.sequence, first.sequence + n)
             stream.failed.add(first.sequence, first.sequence + n)
         if transaction is not None:
-            transaction.writes.extend([topic.name, tag, first.sequence + i] for i in range(n))
+            transaction.writes.extend([topic.name, stream.tag, first.sequence + i] for i in range(n))
 
 
 def skipped(scope: Scope, fact: f.Skipped) -> None:

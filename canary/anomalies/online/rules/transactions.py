@@ -182,8 +182,8 @@ def zombie(scope: Scope, probes: Probes, consumer: str) -> None:
     """
     topic, log, stream, _, _, offset = probes
     for producer_id, generation in generations.later(scope.state, stream):
-        later = scope.stream(topic, producer_id, generation, stream.partition)
-        fenced_at = None if later is None else first_write(log, later)
+        tag = topic.index.get((producer_id, generation, stream.partition))  # of one that has expired nothing stands
+        fenced_at = None if tag is None else first_write(log, topic.streams[tag])
         if fenced_at is None:
             continue
         if fenced_at < offset:
