@@ -27,7 +27,7 @@ Nothing here needs root, a container or the network once the jars are there (can
 
 from canary.lab.errors import LabError
 from canary.lab.lab import Lab
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, LowEnds, Redirect, ShiftFetch
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, Redirect, ShiftFetch
 from canary.lab.site import NodeStatus
 from canary.lab.state import CONTROLLER, NodeProperties
 from canary.wire.broker_view import PartitionState
@@ -42,7 +42,6 @@ __all__ = [
     "LabError",
     "Lie",
     "LoseAnswers",
-    "LowEnds",
     "NodeProperties",
     "NodeStatus",
     "PartitionState",

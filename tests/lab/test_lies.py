@@ -12,7 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import InitProducerIdResponse
 
 from canary.lab import LabError, Lie
-from canary.lab.proxy.lies import LIES, NO_BROKER, OTHER_CLUSTER, OTHER_ID, About, told
+from canary.lab.proxy.lies import LIES, NO_BROKER, OTHER_CLUSTER, OTHER_ID, About, falsified
 
 ID = UUID(int=7)
 OURS, THEIRS = "ours", "theirs"
@@ -64,12 +64,13 @@ def made(answer: Any, version: int) -> bytes:
 
 def read(answer: Any, version: int, lie: str, about: About) -> Any:
     return type(answer).decode(
-        told(made(answer, version), version, lie, about), version=version, header=True, framed=True
+        falsified(made(answer, version), version, lie, about), version=version, header=True, framed=True
     )
 
 
 CASES: dict[str, tuple[Any, int, Any, Any]] = {
     "end too high": (listed, 7, lambda a: a.topics[0].partitions[0].offset, 13),
+    "end too low": (listed, 7, lambda a: a.topics[0].partitions[0].offset, 7),
     "start too high": (lambda: listed(0), 7, lambda a: a.topics[0].partitions[0].offset, 3),
     "epoch of an end too old": (listed, 7, lambda a: a.topics[0].partitions[0].leader_epoch, 0),
     "partition missing": (metadata, 12, lambda a: [len(one.partitions) for one in a.topics], [1, 2]),
@@ -116,8 +117,8 @@ def test_a_lie_changes_what_it_says(lie: str) -> None:
 def test_an_answer_that_cannot_be_read_passes_as_it_is() -> None:
     frame = made(listed(), 7)
     for strange in (frame[:20], frame[:-1], b"\0\0\0\4\0\0\0\5"):
-        assert told(strange, 7, "end too high", About(OURS)) == strange
-    assert told(frame, 99, "end too high", About(OURS)) == frame
+        assert falsified(strange, 7, "end too high", About(OURS)) == strange
+    assert falsified(frame, 99, "end too high", About(OURS)) == frame
 
 
 def test_a_lie_that_there_is_not_is_named() -> None:

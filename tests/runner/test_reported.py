@@ -12,7 +12,7 @@ import pytest
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.groups.sample import Commit, Log, Round, Told
 from canary.anomalies.online import Findings
-from canary.facts import WatchFailed
+from canary.facts import ClusterMet, WatchFailed
 from canary.facts.gathering import gathered
 from canary.metrics.watched.watched import Watched
 from canary.runner.cluster import connection, memory
@@ -256,12 +256,14 @@ def test_another_cluster_at_the_address_is_reported_when_it_is_met_and_ends_when
 ) -> None:
     clock, heard = Clock(), Heard()
     failed: list[WatchFailed] = []
+    met: list[str] = []
     answers = iter(["known", "other", "other", "third", "third", "known"])
 
     class Inbox(Heard):
         def put(self, facts: Any, /) -> None:
             failed.extend(one for one in facts if isinstance(one, WatchFailed))
-            heard.put([one for one in facts if not isinstance(one, WatchFailed)])
+            met.extend(one.cluster_id for one in facts if isinstance(one, ClusterMet))
+            heard.put([one for one in facts if not isinstance(one, WatchFailed | ClusterMet)])
 
     def answered(_admin: object) -> str:
         clock.ns += 2 * S
@@ -269,9 +271,10 @@ def test_another_cluster_at_the_address_is_reported_when_it_is_met_and_ends_when
 
     monkeypatch.setattr(connection, "cluster_id", answered)
     monkeypatch.setattr(connection, "_PATIENCE_S", 0.0)
-    monkeypatch.setattr(connection.Connection, "_new_admin", lambda _: object())
+    monkeypatch.setattr(connection.Connection, "_new_admin", lambda _: SimpleNamespace(cluster_id=lambda _: "known"))
     asked = connection.Connection(context(store, inbox=Inbox(), clock=clock))
     assert asked.known_cluster() == "known"
+    assert met == ["known"], "before any other client"
     assert asked.known_cluster() == "known"
     assert [one.evidence["found"] for one in heard.said] == ["other", "other", "third", "third"]
     assert [one.key("c") for one in heard.over] == [one.key("c") for one in heard.said[:2]], "at a start, and now"

@@ -24,7 +24,8 @@ PLAIN = frozenset(
     alert alerts and api availability batch bounds broker brokers cache calls change check client clients cluster
     clusters collection commands commits compaction connection coordinators copies counts credentials cycles data
     database directory edn elections end ends epoch epochs errors export faults fetch files first group groups headers
-    health held history idempotent itself kafka kept kernel known last leader list live log logs losses lost memory
+    health held history idempotent intervals itself kafka kept kernel known last leader lies list live log logs losses
+    lost memory
     messages metrics missing network nightly notify offline offset offsets openapi operation order other own page pages
     partition plain probing process processes producer progress properties quorum read reads reconcile record records
     recovery replicas report requests retention rules schedule slow sends serve settings shared source stable start

@@ -223,10 +223,8 @@ class Log:
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
     whole: list[int] = field(default_factory=lambda: [0, 0])
-    """[when (ns), up to where] that was while nothing was in doubt: the log was not cut below by then.
-
-    A new epoch's log, which may be cut and have grown again, is in doubt until its tail was read again.
-    """
+    """[when (ns), up to where] that was while nothing was in doubt: the log was not cut below by then. A new epoch's
+    log, which may be cut and have grown again, is in doubt until its tail was read again."""
     leader: int | None = None
     led_ns: int = 0
     """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""

@@ -11,7 +11,7 @@ from canary.drills.drill import Drill
 from canary.drills.stage import PROBES, Stage
 from canary.drills.steps.network import Faults, Heal
 from canary.drills.steps.waiting import UntilAcked
-from canary.lab import LowEnds
+from canary.lab import Lie
 
 DRILL = Drill(
     title="A broker lists an end of its log that is too low",
@@ -19,7 +19,7 @@ DRILL = Drill(
     stage=Stage(lab={"proxied": True}, modes={"idempotent": {"interval": "5s", "burst": 10}}),
     steps=(
         UntilAcked(10),
-        Faults((LowEnds("client", "any", PROBES, 3),)),
+        Faults((Lie("client", "any", PROBES, "end too low"),)),
         UntilAcked(20),
         UntilAcked(20),
         UntilAcked(20),

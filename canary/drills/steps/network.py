@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from canary.drills.rig.rig import Rig
 from canary.drills.steps.step import Step
 from canary.drills.steps.waiting import Mark
-from canary.lab import Cut, Delay, Fault, Hold, Lie, LoseAnswers, LowEnds, Redirect, ShiftFetch
+from canary.lab import Cut, Delay, Fault, Hold, Lie, LoseAnswers, Redirect, ShiftFetch
 
 _HAPPENS_S = 30.0
 
@@ -58,14 +58,8 @@ def _words(fault: Fault) -> str:  # noqa: PLR0911  # one for each kind
             return f"an answer of {topic}-{partition} {done}, which no checksum shows"
         case Redirect(port=port):
             return f"new connections from {between.replace('and', 'to')} lead to port {port}, of another cluster"
-        case LowEnds() | Lie():
-            return _of_lie(fault)
-
-
-def _of_lie(lie: LowEnds | Lie) -> str:
-    if isinstance(lie, LowEnds):
-        return f"each answer about the ends of {lie.topic} names one that is {lie.by} offsets too low"
-    return f"what {lie.target} answers {lie.source} about {lie.topic} is not true: {lie.lie}"
+        case Lie(lie=lie, topic=topic):
+            return f"what is answered about {topic} from {between.replace('and', 'to')} is not true: {lie}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +69,7 @@ class UntilHappened(Step):
     def take(self, rig: Rig) -> None:
         """Ask the proxy."""
         rig.until(
-            lambda: all(isinstance(one, Cut | Delay | LowEnds | Lie | Redirect) for one in rig.lab.faults()),
+            lambda: all(isinstance(one, Cut | Delay | Lie | Redirect) for one in rig.lab.faults()),
             _HAPPENS_S,
             str(self),
         )

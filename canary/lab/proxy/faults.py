@@ -131,23 +131,6 @@ class ShiftFetch:
 
 
 @dataclass(frozen=True, slots=True)
-class LowEnds:
-    """Each answer to ListOffsets says of a topic's partitions that they begin and end ``by`` offsets lower, or at 0.
-
-    What the broker has is as it should be, and a reader is given all of it.
-    """
-
-    source: Party
-    target: Party
-    topic: str
-    by: int
-
-    def concerns(self, request: Request, source: Party, target: Party) -> bool:
-        """Return whether it is about a request of source to target."""
-        return request.api == "ListOffsets" and _between(self, source, target)
-
-
-@dataclass(frozen=True, slots=True)
 class Redirect:
     """New connections lead to ``port`` of this machine, where another cluster's broker listens; old ones stay.
 
@@ -185,7 +168,7 @@ class Lie:
         return request.api == LIES[self.lie].api and _between(self, source, target)
 
 
-Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | LowEnds | Lie | Redirect
+Fault = Cut | Delay | LoseAnswers | Hold | ShiftFetch | Lie | Redirect
 
 _KINDS: Final[dict[str, type[Fault]]] = {kind.__name__: kind for kind in get_args(Fault)}
 

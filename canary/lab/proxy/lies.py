@@ -40,7 +40,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Falsehood:
     """A lie about answers to ``api``; ``change`` makes it of the true answer, in place."""
 
     api: str
@@ -58,7 +58,7 @@ _CLASSES: Final = {
 }
 
 
-def told(frame: bytes, version: int, lie: str, about: About) -> bytes:
+def falsified(frame: bytes, version: int, lie: str, about: About) -> bytes:
     """Return what is answered in place of an answer, with its length; the answer itself if it cannot be read."""
     said = LIES[lie]
     module, name = _CLASSES[said.api]
@@ -84,6 +84,10 @@ def _partitions(topics: str, change: Callable[[Any], None]) -> Callable[[Any, Ab
 
 def _end_too_high(partition: Any) -> None:
     partition.offset += _BY if partition.offset > 0 else 0
+
+
+def _end_too_low(partition: Any) -> None:
+    partition.offset -= min(_BY, max(partition.offset, 0))
 
 
 def _start_too_high(partition: Any) -> None:
@@ -164,23 +168,24 @@ def _producer_again(answer: Any, about: About) -> None:
     answer.producer_id, answer.producer_epoch = about.before
 
 
-LIES: Final[dict[str, Told]] = {
-    "end too high": Told("ListOffsets", _partitions("topics", _end_too_high)),
-    "start too high": Told("ListOffsets", _partitions("topics", _start_too_high)),
-    "epoch of an end too old": Told("ListOffsets", _partitions("topics", _stale_epoch)),
-    "partition missing": Told("Metadata", _partition_missing),
-    "other topic id": Told("Metadata", _other_id),
-    "other cluster id": Told("Metadata", _other_cluster),
-    "old leaders": Told("Metadata", _partitions("topics", _old_leader)),
-    "dead controller": Told("Metadata", _dead_controller),
-    "nothing fetched": Told("Fetch", _partitions("responses", _nothing)),
-    "fetched twice": Told("Fetch", _partitions("responses", _twice)),
-    "fetched half": Told("Fetch", _partitions("responses", _half)),
-    "fetched slowly": Told("Fetch", _throttled),
-    "committed offsets too old": Told("OffsetFetch", _offsets),
-    "committed offsets refused": Told("OffsetFetch", _refused),
-    "no coordinator": Told("FindCoordinator", _refused),
-    "old settings": Told("DescribeConfigs", _old_settings),
-    "producer id again": Told("InitProducerId", _producer_again),
+LIES: Final[dict[str, Falsehood]] = {
+    "end too high": Falsehood("ListOffsets", _partitions("topics", _end_too_high)),
+    "end too low": Falsehood("ListOffsets", _partitions("topics", _end_too_low)),
+    "start too high": Falsehood("ListOffsets", _partitions("topics", _start_too_high)),
+    "epoch of an end too old": Falsehood("ListOffsets", _partitions("topics", _stale_epoch)),
+    "partition missing": Falsehood("Metadata", _partition_missing),
+    "other topic id": Falsehood("Metadata", _other_id),
+    "other cluster id": Falsehood("Metadata", _other_cluster),
+    "old leaders": Falsehood("Metadata", _partitions("topics", _old_leader)),
+    "dead controller": Falsehood("Metadata", _dead_controller),
+    "nothing fetched": Falsehood("Fetch", _partitions("responses", _nothing)),
+    "fetched twice": Falsehood("Fetch", _partitions("responses", _twice)),
+    "fetched half": Falsehood("Fetch", _partitions("responses", _half)),
+    "fetched slowly": Falsehood("Fetch", _throttled),
+    "committed offsets too old": Falsehood("OffsetFetch", _offsets),
+    "committed offsets refused": Falsehood("OffsetFetch", _refused),
+    "no coordinator": Falsehood("FindCoordinator", _refused),
+    "old settings": Falsehood("DescribeConfigs", _old_settings),
+    "producer id again": Falsehood("InitProducerId", _producer_again),
 }
 """By name."""

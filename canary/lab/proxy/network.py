@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from canary.lab.proxy import fetched, frames, lies, listed
-from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, LowEnds, Party, Redirect, ShiftFetch
+from canary.lab.proxy import fetched, frames, lies
+from canary.lab.proxy.faults import Cut, Delay, Fault, Hold, Lie, LoseAnswers, Party, Redirect, ShiftFetch
 from canary.lab.proxy.frames import Request
 from canary.lab.proxy.link import Link
 from canary.lab.proxy.stream import Stream
@@ -54,7 +54,7 @@ class FaultyNetwork:
         self._dial = dial
         self._topic_id = topic_id
         self._links: set[Link] = set()
-        self._lasting: list[Cut | Delay | LowEnds | Lie | Redirect] = []
+        self._lasting: list[Cut | Delay | Lie | Redirect] = []
         self._told: dict[Lie, lies.About] = {}
         self._counted: list[_Counted] = []
         self._held: list[_Held] = []
@@ -67,7 +67,7 @@ class FaultyNetwork:
         """Replace all faults; what was held back is delivered."""
         self._lasting, self._counted, self._told = [], [], {}
         for fault in faults:
-            if isinstance(fault, Cut | Delay | LowEnds | Lie | Redirect):
+            if isinstance(fault, Cut | Delay | Lie | Redirect):
                 self._lasting.append(fault)
             else:
                 self._counted.append(_Counted(fault, fault.count))
@@ -94,7 +94,7 @@ class FaultyNetwork:
 
     def asked(self, link: Link, frame: bytes) -> None:
         """See canary.lab.proxy.link."""
-        lasting = [one for one in self._lasting if isinstance(one, LowEnds | Lie)]
+        lasting = [one for one in self._lasting if isinstance(one, Lie)]
         looks = self._counted or lasting or any(one.api for one in self._delays())
         request = frames.request(frame) if looks else None
         if request is None:
@@ -113,15 +113,13 @@ class FaultyNetwork:
                     link.alter(request.correlation, partial(self._lie, lie, link.target, request.version))
             self._forward(link, frame, request)
 
-    def _lie(self, lie: LowEnds | Lie, node: int, version: int, frame: bytes) -> bytes:
+    def _lie(self, lie: Lie, node: int, version: int, frame: bytes) -> bytes:
         """Return what is answered in place of an answer, as long as the lie is in force."""
         if lie not in self._lasting:
             return frame
-        if isinstance(lie, LowEnds):
-            return listed.lowered(frame, version, lie.topic, lie.by)
         about = self._told.setdefault(lie, lies.About(lie.topic))
         about.id = about.id or self._topic_id(node, lie.topic, 0)
-        return lies.told(frame, version, lie.lie, about)
+        return lies.falsified(frame, version, lie.lie, about)
 
     def _shift(self, counted: _Counted, fault: ShiftFetch, node: int, version: int, frame: bytes) -> bytes:
         """Return what a reader gets in place of an answer to Fetch."""
