@@ -97,6 +97,19 @@ def test_a_stream_is_whole_while_the_log_may_hold_what_its_process_never_recorde
     assert list(topic_of(bench).expired) == [(PRODUCER, 1)]
 
 
+def test_a_stream_is_whole_while_a_record_above_the_start_may_be_its_own_though_nobody_has_read_it() -> None:
+    bench = Bench()
+    bench.write(5)
+    bench.settle(3)
+    (unrecorded,) = bench.append(5)
+    bench.restart()
+    with mock.patch.object(bench, "poll"):  # its consumers are behind
+        expire(bench, start=unrecorded)
+        assert topic_of(bench).expired == {}
+    expire(bench)
+    assert list(topic_of(bench).expired) == [(PRODUCER, 1)]
+
+
 def test_a_stream_of_the_present_process_is_whole_whatever_has_expired() -> None:
     bench = Bench()
     bench.write(5)
