@@ -20,31 +20,30 @@ class ClientInbox:
     The id is looked at after the facts were seen. So nothing that was seen in another cluster is judged before it is
     known that the client is there.
 
+    It is no Inbox, and nothing that a client calls back may be given it: confluent-kafka keeps one state of a call for
+    each client and thread, and a question within a callback ends that of the call around it, so that the next callback
+    aborts the process. What callbacks say goes ``beside`` it, or waits until the call is over.
+
     Args:
         client: its name, as ClientError has it.
         cluster_id: returns the id that the client was told last, None while it was told none.
     """
 
     def __init__(self, inbox: Inbox, clock: Clock, client: str, cluster_id: Callable[[], str | None]) -> None:
-        self._inbox = inbox
+        self.beside = inbox
         self._clock = clock
         self._client = client
         self._cluster_id = cluster_id
         self._met: str | None = None
 
-    @property
-    def paused(self) -> bool:
-        """Whether senders are to send nothing for now."""
-        return self._inbox.paused
-
-    def put(self, facts: Facts, /) -> None:
+    def tell(self, facts: Facts, /) -> None:
         """Take the facts of the client, in this order and with nothing in between; none to say only where it is."""
         met = self._cluster_id()
-        if met is None or met == self._met:
-            self._inbox.put(facts)
-            return
-        self._met = met
-        self._inbox.put([ClusterMet(self._clock.now_ns(), self._client, met), *facts])
+        if met is not None and met != self._met:
+            self._met = met
+            facts = [ClusterMet(self._clock.now_ns(), self._client, met), *facts]
+        if facts:
+            self.beside.put(facts)
 
 
 def cluster_of(client: Any) -> str | None:

@@ -50,6 +50,8 @@ class _Member:
         self._positions: dict[int, int] = {}
         self._committed: dict[int, int] = {}
         self._inbox = ClientInbox(probe.inbox, probe.clock, self.name, lambda: cluster_of(self.client))
+        self._told: list[Fact] = []
+        """What callbacks have to say, until the call of the client that they belong to is over."""
         self._report = ErrorReporter(self.name, probe.inbox, probe.clock)
         config = calm({**probe.config, "on_commit": self._on_commit, "error_cb": self._report}, self.name)
         self.client: Any = opening.consumer(config, quiet_logger(self.name))
@@ -64,7 +66,8 @@ class _Member:
             messages = [first, *self.client.consume(1000, 0)] if first is not None else []
         except KafkaException as raised:
             self._report(raised.args[0])
-            return 0
+            messages = []
+        self._tell()
         count = 0
         for message in messages:
             error = message.error()
@@ -80,7 +83,6 @@ class _Member:
 
         One commit is in flight at a time, beside the one that is waited for when partitions are taken away.
         """
-        self._inbox.put([])  # of another cluster it may be given nothing to commit
         if not wait and self._probe.commits.waits(self.name):
             return
         due = {p: offset for p, offset in self._positions.items() if self._committed.get(p) != offset}
@@ -121,6 +123,7 @@ class _Member:
         places = [TopicPartition(self._probe.topic, partition) for partition in self._committed]
         if places:
             self._ask(self.client, places)
+            self._tell()
         return bool(places)
 
     def _ask(self, client: Any, places: Sequence[Any]) -> None:
@@ -163,8 +166,12 @@ class _Member:
             GroupOffset(at_ns, group, self._probe.topic, p, None if offset < 0 else offset, reason)
             for p, offset in offsets.items()
         ]
-        if facts:
-            self._inbox.put(facts)
+        self._told += facts
+
+    def _tell(self) -> None:
+        """Put into the inbox what callbacks had to say, and where the client is: elsewhere it may find nothing."""
+        told, self._told = self._told, []
+        self._inbox.tell(told)
 
     def leave(self) -> None:
         """Commit, and leave the group."""
@@ -172,6 +179,7 @@ class _Member:
             leave(self.client)
         except (KafkaException, RuntimeError) as error:
             log.info("group_member_not_closed", member=self.name, error=str(error))
+        self._tell()
         self._probe.commits.forget(self.name)
 
 

@@ -92,7 +92,7 @@ class IdempotentProducer(Writer):
         promised: Mapping[str, str] = IDEMPOTENT,
     ) -> None:
         super().__init__(wiring)
-        self._inbox = ClientInbox(wiring.inbox, wiring.clock, self.name, lambda: cluster_of(self._producer))
+        self._client_inbox = ClientInbox(wiring.inbox, wiring.clock, self.name, lambda: cluster_of(self._producer))
         self.skipped: Counter[int] = Counter()
         settings = wiring.settings
         given = {name: value for name, value in config.items() if name not in ALIASES}
@@ -235,7 +235,9 @@ class IdempotentProducer(Writer):
             late, self._late = self._late, Counter()
             if skips:
                 where, at_ns, mode = self._wiring.topic, self._clock.now_ns(), self._wiring.mode
-                self._inbox.put([Skipped(at_ns, where, p, mode, number, late[p]) for p, number in skips.items()])
+                self._client_inbox.tell(
+                    [Skipped(at_ns, where, p, mode, number, late[p]) for p, number in skips.items()]
+                )
 
     def _produce(self, partition: int, sequence: int, record: Record) -> bool:
         """Hand one probe to the client. Returns whether it took it."""
@@ -246,7 +248,7 @@ class IdempotentProducer(Writer):
             self._book.produce(self._producer, partition, record, report)
         except (BufferError, KafkaException) as error:
             unresolved.pop(sequence, None)
-            self._inbox.put([self._book.failed(self._book.identity(partition, sequence), error)])
+            self._client_inbox.tell([self._book.failed(self._book.identity(partition, sequence), error)])
             self._note(error)
             return False
         return True
@@ -259,7 +261,7 @@ class IdempotentProducer(Writer):
                 log.warning("client_raised", worker=self.name, error=str(error))
         elif self._fatal is None:  # seen here before error_cb was called
             fact = ClientError(self._clock.now_ns(), self.name, first.name(), first.str(), fatal=True)
-            self._inbox.put([fact])
+            self._client_inbox.tell([fact])
             self._died(text_of(first))
 
     def _delivered(
@@ -311,7 +313,7 @@ class IdempotentProducer(Writer):
         self._keep_acks()
         if self._outcomes:
             outcomes, self._outcomes = self._outcomes, []
-            self._inbox.put(outcomes)
+            self._client_inbox.tell(outcomes)
 
     def _drain(self, seconds: float) -> None:
         deadline = system.monotonic() + seconds
@@ -337,7 +339,7 @@ class IdempotentProducer(Writer):
             unresolved.clear()  # a report that comes later is of a generation that is over
         self._open.clear()
         if rest:
-            self._inbox.put(rest)
+            self._client_inbox.tell(rest)
         self._producer = None
 
     def _start_over(self) -> None:

@@ -122,7 +122,7 @@ class Relay(Writer):
         if target.tag != self._reads.tag:
             self._begun = None if self._reads.tag == b"" else set()
         client = open_consumer(
-            self._consuming, f"{self._wiring.mode}-input", "read_committed", self._inbox, self._clock
+            self._consuming, f"{self._wiring.mode}-input", "read_committed", self._wiring.inbox, self._clock
         )
         try:
             if self._settings.rebalance_every is None:
@@ -202,7 +202,7 @@ class Relay(Writer):
         """Let another member join the group and leave it, in the middle of the transaction that is open."""
         log.debug("relay_visited", worker=self.name)
         visitor = open_consumer(
-            self._consuming, f"{self._wiring.mode}-visitor", "read_committed", self._inbox, self._clock
+            self._consuming, f"{self._wiring.mode}-visitor", "read_committed", self._wiring.inbox, self._clock
         )
         deadline = system.monotonic() + _VISIT_S
         try:
@@ -226,7 +226,7 @@ class Relay(Writer):
         """Read at most ``most`` records, and write them on in one transaction."""
         self._before, self._revoked = dict(self._positions), False
         taken = self._take()
-        self._taken.put([])  # in another cluster it may find nothing to take
+        self._taken.tell([])  # in another cluster it may find nothing to take
         before = self._before
         if self._revoked:  # records from before and after the rebalance are mixed
             self._leave()
@@ -237,7 +237,7 @@ class Relay(Writer):
             assert session.open is not None  # noqa: S101  # it has just begun
             moved = {p: (before[p], end) for p, end in self._positions.items() if end != before[p]}
             at_ns = self._clock.now_ns()
-            self._taken.put(
+            self._taken.tell(
                 [
                     Relayed(at_ns, *session.open.key, self._source, p, a, b, self._reads.topic_id)
                     for p, (a, b) in sorted(moved.items())

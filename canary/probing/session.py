@@ -101,7 +101,7 @@ class Session:
         try:
             self.client.init_transactions(timeout_s)
         except KafkaException as raised:
-            self._inbox.put([])  # another cluster may refuse it for ever
+            self._inbox.tell([])  # another cluster may refuse it for ever
             error = raised.args[0]
             self.due = system.monotonic() + AGAIN_S
             if error.fatal() or not error.retriable():
@@ -177,7 +177,7 @@ class Session:
             self._died(text_of(raised.args[0]))
         if self._outcomes:
             outcomes, self._outcomes = self._outcomes, []
-            self._inbox.put(outcomes)
+            self._inbox.tell(outcomes)
 
     def deliver(self, timeout_s: float, stopping: Any = None) -> bool:
         """Wait until everything sent is reported. Returns whether it was, and well; else it must be aborted."""
@@ -226,7 +226,7 @@ class Session:
         transaction, again = self._transaction, self.settling
         if not again:
             transaction.asked_at = system.monotonic()
-            self._inbox.put([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
+            self._inbox.tell([CommitAsked(self._book.clock.now_ns(), *transaction.key)])
         try:
             self.client.commit_transaction(timeout_s)
         except KafkaException as raised:
@@ -287,7 +287,7 @@ class Session:
     def fenced_by(self, why: str) -> None:
         """Another client has initialised the same id: the open transaction, never asked to be committed, is aborted."""
         self.serve(0)
-        self._inbox.put([self._aborted(why)])
+        self._inbox.tell([self._aborted(why)])
 
     def haunt(self, partitions: Sequence[int], timeout_s: float) -> None:
         """Write and commit although fenced, which only the workload ``fencing`` does.
@@ -308,7 +308,7 @@ class Session:
         self.serve(0)
         rest = self._book.unreported(transaction.unresolved, "its client was fenced")
         transaction.unresolved.clear()
-        self._inbox.put([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
+        self._inbox.tell([*rest, *([Committed(at_ns, *transaction.key)] if accepted else [])])
         self.open = None
         self.close()
 
@@ -329,7 +329,7 @@ class Session:
             self.serve(0)
         rest = self._book.unreported(transaction.unresolved, "its transaction ended before")
         transaction.unresolved.clear()
-        self._inbox.put([*rest, outcome])
+        self._inbox.tell([*rest, outcome])
         if self._fatal is not None:
             self.close()
 

@@ -49,7 +49,7 @@ class LogSizeWatcher(WireWatcher):
                 refusals += [sizes] if sizes.refused else []
                 continue
             at_ns = self._clock.now_ns()
-            self._inbox.put([LogSized(at_ns, *place, size) for place, size in sizes.items()])
+            self._inbox.tell([LogSized(at_ns, *place, size) for place, size in sizes.items()])
         self.failing = f"{_WHAT}: {refusals[0]} (docs/acl.md)" if refusals else None
 
     def unanswered(self, error: WireError) -> None:

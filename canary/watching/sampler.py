@@ -108,7 +108,7 @@ class Watcher(Worker):
     def run(self) -> None:
         """Ask round after round until stopped."""
         config = calm(self._config, "watcher")
-        report = config["error_cb"] = ErrorReporter("watcher", self._inbox, self._clock)
+        report = config["error_cb"] = ErrorReporter("watcher", self._inbox.beside, self._clock)
         in_rounds(self, config, report, self._look, self._interval_s)
 
     def _look(self, admin: Any) -> None:
@@ -121,11 +121,11 @@ class Watcher(Worker):
     def _round(self) -> None:
         self._sample += 1
         self._metadata = None
-        self._inbox.put([WatchAsked(self._clock.now_ns(), self._sample)])
+        self._inbox.tell([WatchAsked(self._clock.now_ns(), self._sample)])
         try:
             questions = self._ask()
         except KafkaException as error:
-            self._inbox.put([self._failed("ask", error)])
+            self._inbox.tell([self._failed("ask", error)])
             return
         if not self._answered(questions.all()):
             return
@@ -138,7 +138,7 @@ class Watcher(Worker):
         facts += self._configured(questions.configs)
         if risen := self._offsets.risen_starts(listed):
             facts += self._in_force(risen)
-        self._inbox.put(facts)
+        self._inbox.tell(facts)
 
     def _in_force(self, risen: Sequence[str]) -> list[Fact]:
         """Return the settings, as they are now, of topics whose log start has risen.

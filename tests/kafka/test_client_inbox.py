@@ -19,17 +19,17 @@ def test_the_cluster_comes_before_the_facts_once_and_again_when_it_is_another() 
     inbox, told = Recording(), [None, "a", "a", "b", None, "b", "a"]
     mine = ClientInbox(inbox, Clock(), "reread-1", lambda: told.pop(0))
     for number in range(7):
-        mine.put([Tick(number)])
+        mine.tell([Tick(number)])
     a, b = ClusterMet(7, "reread-1", "a"), ClusterMet(7, "reread-1", "b")
     assert inbox.facts == [Tick(0), a, Tick(1), Tick(2), b, Tick(3), Tick(4), Tick(5), a, Tick(6)]
 
 
-def test_it_pauses_with_the_queue() -> None:
-    inbox = Recording()
-    mine = ClientInbox(inbox, Clock(), "reread-1", lambda: None)
-    assert not mine.paused
-    inbox.paused = True
-    assert mine.paused
+def test_where_a_client_is_is_told_without_facts_too_and_nothing_else_is() -> None:
+    inbox, told = Recording(), [None, "a", "a"]
+    mine = ClientInbox(inbox, Clock(), "group-1", lambda: told.pop(0))
+    for _ in range(3):
+        mine.tell([])
+    assert inbox.facts == [ClusterMet(7, "group-1", "a")]
 
 
 class Client:

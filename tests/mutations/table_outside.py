@@ -590,7 +590,7 @@ OUTSIDE: Final[list[Mutation]] = [
         ),
         ("RereadWorker._answer", "self._queue.done(request, silent=outcome.silent)", "pass"),
         ("RereadWorker._read", "if begun is not None:\n    return begun", "pass"),
-        ("RereadWorker._read", "if facts:\n    inbox.put(facts)", "pass"),
+        ("RereadWorker._read", "if facts:\n    inbox.tell(facts)", "pass"),
         ("RereadWorker._read", "if outcome is not None:\n    return outcome", "pass"),
         ("RereadWorker._read", "system.monotonic() - heard > self._silence_s", "True"),
         (
@@ -598,7 +598,7 @@ OUTSIDE: Final[list[Mutation]] = [
             'wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)',
             'wanted.broken_off(f"silence for {self._silence_s:g} s")',
         ),
-        ("RereadWorker._begin", "inbox.put([wanted.begin(log_start)])", "wanted.begin(log_start)"),
+        ("RereadWorker._begin", "inbox.tell([wanted.begin(log_start)])", "wanted.begin(log_start)"),
         ("RereadWorker._begin", "if wanted.position >= wanted.request.end:\n    return wanted.reached_end()", "pass"),
         ("RereadWorker._begin", "wanted.position >= wanted.request.end", "wanted.position > wanted.request.end"),
         ("_Range._event", "error.code() in OUT_OF_RANGE and self.position > self.listed_end", "False"),

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from canary.anomalies.violation import RereadRequest
 from canary.facts import Polled, Positioned, RereadEnded
+from canary.kafka.client_inbox import ClientInbox
 from canary.probing.readers import reread
 from canary.probing.readers.reread import RereadWorker, _Leader, _Queue, _Range
 from canary.probing.readers.tail import ASK_S
@@ -142,9 +143,13 @@ def reader(inbox: Recording, silence_s: float = 0.3, **config: object) -> Reread
     return RereadWorker(lambda: config, lambda _: TAG, inbox, CLOCK, silence_s=silence_s)
 
 
+def of_client(inbox: Recording) -> ClientInbox:
+    return ClientInbox(inbox, CLOCK, "reread-1", lambda: None)
+
+
 def test_a_range_is_assigned_at_the_first_offset_that_the_log_has() -> None:
     client, inbox = Client((6, 20)), Recording()
-    assert reader(inbox)._begin(client, wanted(5, 8), inbox) is None
+    assert reader(inbox)._begin(client, wanted(5, 8), of_client(inbox)) is None
     assert client.assigned == [6]
     assert [fact.offset for fact in inbox.of(Positioned)] == [6]
 
@@ -205,7 +210,7 @@ def test_brokers_without_leader_epochs_leave_it_open_whose_end_it_was() -> None:
 def test_a_range_at_the_logs_end_is_waited_for() -> None:
     """What was appended since may be read, and the broker's end of partition says if nothing was."""
     client = Client((0, 5))
-    assert reader(Recording())._begin(client, wanted(5, 8), Recording()) is None
+    assert reader(Recording())._begin(client, wanted(5, 8), of_client(Recording())) is None
     assert client.assigned == [5]
 
 

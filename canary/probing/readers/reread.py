@@ -195,7 +195,7 @@ class RereadWorker(Worker):
                 heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
                 if facts:
-                    inbox.put(facts)
+                    inbox.tell(facts)
                 if outcome is not None:
                     return outcome
             elif wanted.asks_again():
@@ -204,7 +204,7 @@ class RereadWorker(Worker):
                 return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
         return wanted.broken_off("stopped")
 
-    def _begin(self, client: Any, wanted: _Range, inbox: Inbox) -> _Outcome | None:
+    def _begin(self, client: Any, wanted: _Range, inbox: ClientInbox) -> _Outcome | None:
         """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read.
 
         A range beyond the listed end is fetched, too: a broker may list an end that is too low.
@@ -213,7 +213,7 @@ class RereadWorker(Worker):
         if isinstance(bounds, _Outcome):
             return bounds
         log_start, wanted.listed_end = bounds
-        inbox.put([wanted.begin(log_start)])
+        inbox.tell([wanted.begin(log_start)])
         if wanted.position >= wanted.request.end:
             return wanted.reached_end()
         client.assign(wanted.place())

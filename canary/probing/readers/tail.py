@@ -131,7 +131,7 @@ class TailConsumer(Worker):
 
     def _assign(self, reason: str) -> None:
         self._client = opened_in_time(
-            lambda: open_consumer(self._config, self.name, self._isolation, self._inbox, self._clock),
+            lambda: open_consumer(self._config, self.name, self._isolation, self._inbox.beside, self._clock),
             self._report,
             self.stopping,
         )
@@ -139,7 +139,7 @@ class TailConsumer(Worker):
             return
         self._ends.clear()
         self._astray.clear()
-        self._inbox.put([self._positioned(partition, reason) for partition in sorted(self._positions)])
+        self._inbox.tell([self._positioned(partition, reason) for partition in sorted(self._positions)])
         self._client.assign([TopicPartition(self._topic, p, offset) for p, offset in self._positions.items()])
         self.ready.set()
 
@@ -198,7 +198,7 @@ class TailConsumer(Worker):
         facts, self._facts = [*self._facts, *self._ends_due()], []
         self._told_at = system.monotonic()
         if facts:
-            self._inbox.put(facts)
+            self._inbox.tell(facts)
 
     def _event(self, message: Any, error: KafkaError, at_ns: int) -> None:
         partition = message.partition()
@@ -257,7 +257,7 @@ class TailConsumer(Worker):
                 continue
             del self._astray[partition]
             self._positions[partition] = offset
-            self._inbox.put([self._positioned(partition, reason)])
+            self._inbox.tell([self._positioned(partition, reason)])
 
     def _place(self, place: TopicPartition, astray: _Astray) -> tuple[int, str]:
         """Return where to read on and why; raises KafkaException when the cluster does not answer.

@@ -348,7 +348,7 @@ class ClusterClients:
 
         def collect(admin: Any) -> ClusterConfig:
             found = audit.collect_config(context.settings, cluster, admin)
-            ClientInbox(context.inbox, context.clock, "auditor", lambda: cluster_of(admin)).put([])
+            ClientInbox(context.inbox, context.clock, "auditor", lambda: cluster_of(admin)).tell([])
             return found
 
         return Auditor(

@@ -83,7 +83,7 @@ class Connection:
 
     def _say_met(self, admin: Any) -> None:
         """Put into the inbox which cluster a client has met."""
-        ClientInbox(self._context.inbox, self._context.clock, "admin", lambda: cluster_of(admin)).put([])
+        ClientInbox(self._context.inbox, self._context.clock, "admin", lambda: cluster_of(admin)).tell([])
 
     def rest(self) -> None:
         """Close the client, if there is one, until it is needed: one that waits wakes up several times a second."""

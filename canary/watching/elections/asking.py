@@ -66,7 +66,7 @@ class WireWatcher(Worker):
         while going:
             began = system.monotonic()
             self.look(admin)
-            self._inbox.put([])  # it may have met another cluster and found nothing new there
+            self._inbox.tell([])  # it may have met another cluster and found nothing new there
             took = system.monotonic() - began
             going = self.wait(max(self._interval_s - took, _REST * took))
 

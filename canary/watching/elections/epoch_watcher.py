@@ -89,7 +89,7 @@ class EpochWatcher(WireWatcher):
             {place: one for place, one in ends.items() if not isinstance(one, WireError)},
         )
         if facts:
-            self._inbox.put(facts)
+            self._inbox.tell(facts)
         self._lineages.forget({place for place in self._lineages.places if place[0] not in self._names})
         self._know(len(presents.keys() | errors.keys()) + leaderless, errors)
 

@@ -30,7 +30,7 @@ class QuorumWatcher(WireWatcher):
         told = (found.leader, found.epoch, ",".join(str(one.node) for one in found.voters))
         if told != self._told:
             self._told = told
-            self._inbox.put([QuorumSeen(now_ns, *told)])
+            self._inbox.tell([QuorumSeen(now_ns, *told)])
         newest_ms = max((one.caught_up_ms or 0 for one in found.voters), default=0)  # by the leader's clock: its own
         voters = tuple(
             VoterSeen(one.node, one.lag, self._behind_s(one.node, one.caught_up_ms, newest_ms, now_ns))
