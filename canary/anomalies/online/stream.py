@@ -90,7 +90,8 @@ class ExpiredGeneration:
     lost: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences below the end that were reported as lost. A read of one is no copy."""
     unknown: dict[int, IntervalSet] = field(default_factory=dict)
-    """The same of those whose outcome was never known: above the high watermark one may stay for long, and be read."""
+    """The same of those whose outcome was never known (above the high watermark one may stay for long, and be read), and
+    of those that nobody has read: a read of one is its first."""
     resent: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences of which copies are the client's own."""
 
@@ -98,7 +99,8 @@ class ExpiredGeneration:
         """Keep of a stream that waits for nothing what a later read of its records, below ``end``, is judged by."""
         where = stream.partition
         self.ends[where] = end
-        unknown = IntervalSet.of(part for a, b in stream.indeterminate for part in stream.seen.without(a, min(b, end)))
+        outcomes = [*stream.indeterminate, *(part for a, b in stream.acked for part in stream.lost.without(a, b))]
+        unknown = IntervalSet.of(part for a, b in outcomes for part in stream.seen.without(a, min(b, end)))
         kept = ((self.lost, stream.lost), (self.unknown, unknown), (self.resent, stream.resent))
         for by_partition, sequences in kept:
             if sequences:
