@@ -78,7 +78,7 @@ def test_what_is_written_where_a_log_was_cut_and_nobody_may_read_yet_is_lost_to_
 
 def test_an_order_that_is_wrong_in_a_transaction_that_is_not_committed_is_in_no_history() -> None:
     """A coordinator that forgot an epoch gave it again, and a leader took a write of it for one of the former epoch."""
-    strikes = (Strike(1453.88, "power-all", 4.0, 4),)
+    strikes = (Strike(1573.88, "power-all", 4.0, 4),)
     world = Life(
         Plan(6, 1.0, 120.0, partitions=1, modes=("transactional",), retention_s=12000.0, unclean=True, strikes=strikes)
     )

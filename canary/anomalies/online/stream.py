@@ -90,8 +90,8 @@ class ExpiredGeneration:
     lost: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences below the end that were reported as lost. A read of one is no copy."""
     unknown: dict[int, IntervalSet] = field(default_factory=dict)
-    """The same of those whose outcome was never known (above the high watermark one may stay for long, and be read), and
-    of those that nobody has read: a read of one is its first."""
+    """The same of those whose outcome was never known (above the high watermark one may stay for long, and be read),
+    and of those that nobody has read: a read of one is its first."""
     resent: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences of which copies are the client's own."""
 
