@@ -37,7 +37,8 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     fact = wrong_cluster.believed(scope, fact)
     reached = min(fact.reached, reread.end)
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
-    former = reread.former or _by_former(log, fact) or _shows_nothing(scope, topic, reread, reached, ended=ended)
+    former = reread.former or (ended and not reread.present and _by_former(log, fact))
+    former = former or _shows_nothing(scope, topic, reread, reached, ended=ended)
     asked = _asked(log, fact.request_id)
     asked_again = former and min((m.formers for m in asked), default=log.former_rereads) < _FORMER_REREADS
     if reread.reason == RANDOM:
