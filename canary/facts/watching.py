@@ -64,13 +64,13 @@ class TopologySeen(_Round):
 class TopicSeen(_Round):
     """The topic exists, as incarnation ``topic_id`` (None where the cluster has no ids), with so many partitions.
 
-    ``agreed``: every broker that answers, asked one by one, has given this id for a minute.
+    ``agreed``: every broker that answers, asked one by one, has given this id for a minute. None: it is one answer.
     """
 
     topic: str
     topic_id: str | None
     partitions: int
-    agreed: bool = False
+    agreed: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

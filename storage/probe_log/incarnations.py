@@ -115,7 +115,7 @@ class Incarnations:
             self._asked += 1
             self._questions[fact.sample] = self._asked
             return
-        agreed = isinstance(fact, TopicSeen) and fact.agreed
+        agreed = isinstance(fact, TopicSeen) and bool(fact.agreed)
         self._topic(fact.topic).sample(self._questions.get(fact.sample, 0), _answer(fact), agreed=agreed)
 
     def here(self, topic: str) -> Place:

@@ -51,7 +51,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     state = scope.state
     liveness.answered(scope)
     topic = scope.topic(fact.topic)
-    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids, agreed=fact.agreed)
+    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids, agreed=bool(fact.agreed))
     if found is Sighting.STALE:
         if fact.topic_id != topic.former_id:
             topic.former_id, topic.former_since_ns = fact.topic_id, fact.at_ns
