@@ -15,8 +15,6 @@ UNVERIFIED_NS: Final = 3600 * 10**9
 """What expired unread makes the present unknown for so long; after that it is named beside what was kept."""
 UNWATCHED_S: Final = 30.0
 """A runner asks each second; a round takes up to 15 s on a machine that is busy."""
-_FORMER_NS: Final = 10 * 10**9
-"""A broker that was resumed gives a former id for moments."""
 _ENDS: Final = "list_offsets"
 _OF_ALL: Final = frozenset({"describe_cluster", "list_topics"})
 """Questions that every broker answers."""
@@ -112,7 +110,7 @@ def gone(cluster: ClusterView) -> Iterator[str]:
 def former(cluster: ClusterView) -> Iterator[str]:
     """Yield a sentence for each probed topic of which brokers give the id of a former incarnation."""
     for topic in cluster.topics:
-        if topic.former_since_ns is not None and cluster.now_ns - topic.former_since_ns > _FORMER_NS:
+        if topic.former_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
             yield (
                 f"Brokers of {cluster.name} answer {_since(cluster, topic.former_since_ns)} with the id of a former "
                 f"topic {topic.topic}: whether they have what was written since is unknown until all agree for 60 s."

@@ -27,6 +27,10 @@ VERSION: Final = 2
 """Version 1 had no columns: every series was a measurement. It is read, too."""
 
 
+_DOUBT_NS = 10 * 10**9
+"""A former id that is answered for so long is in doubt: a broker that was resumed gives one for moments."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerView:
     """How far a tail consumer is in one partition."""
@@ -125,6 +129,11 @@ class TopicView:
     """When it had been gone for so long that its promises are void, and how many those are: ``voided``."""
     voided: int = 0
     modes: tuple[str, ...] = ()
+
+    def doubted_id(self, now_ns: int) -> str | None:
+        """Return the former id that is answered, and no other one, for so long that no resumed broker explains it."""
+        doubted = self.former_since_ns is not None and now_ns - self.former_since_ns > _DOUBT_NS
+        return self.former_id if doubted else None
 
     @property
     def marked_id(self) -> str | None:

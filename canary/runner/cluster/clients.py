@@ -48,8 +48,6 @@ _OPEN_S, _LOOK_S = 1.0, 0.05
 """For so long a start waits for its topics before it watches; and how often it looks."""
 _WHOLE_S = 5.0
 """For so long a start waits for all topics and partitions; then it begins with those that answer."""
-_DOUBT_NS = 10 * 10**9
-"""A former id that is answered for so long is in doubt: a broker that was resumed gives one for moments."""
 
 
 class ClusterClients:
@@ -287,9 +285,10 @@ class ClusterClients:
 
     def _create_deleted_topics(self) -> None:
         for one in self._published().topics:
-            probes = self.probes.get(one.topic)
-            if one.over_ns is not None and probes is not None and one.topic not in self._openers:  # its end is said
-                self._open_topic(one.topic, lambda probes=probes: probes)  # type: ignore[misc]
+            if (
+                one.over_ns is not None and one.topic in self.probes and one.topic not in self._openers
+            ):  # its end is said
+                self._open_topic(one.topic, partial(self.probes.__getitem__, one.topic))
         if not self._openers:  # a topic is only made in the cluster that the client has met
             self._connection.rest()
 
@@ -386,8 +385,5 @@ class ClusterClients:
 
 def former_ids(view: Published) -> dict[str, str]:
     """Return by topic the former id that brokers have answered with for a while, and with no other one."""
-    return {
-        one.topic: one.former_id
-        for one in view.topics
-        if one.former_id is not None and view.now_ns - (one.former_since_ns or view.now_ns) > _DOUBT_NS
-    }
+    doubted = ((one.topic, one.doubted_id(view.now_ns)) for one in view.topics)
+    return {topic: former_id for topic, former_id in doubted if former_id is not None}

@@ -5,10 +5,10 @@ known one. Whoever says first that it has met the other one, the watcher by a ro
 the judging: it comes before the facts of that client, so that these are evidence for nothing else. And no re-read shows
 that a record is absent unless its own client was in the known cluster to its end.
 
-A client learns that it was moved shortly after it was, the watcher up to a round later. Everything
-that rests on acknowledgements and positions since the known cluster's last answer is taken back: an acknowledgement
-that no read proves promises nothing, consumers return to their positions of that answer, and later suspicions are read
-again. A record that was read bears the known cluster's tag, and needs no other proof.
+A client learns that it was moved shortly after it was, the watcher up to a round later. Everything that rests on
+acknowledgements and positions since the known cluster's last answer is taken back: an acknowledgement that no read
+proves promises nothing, consumers return to their positions of that answer, and later suspicions are read again. A
+record that was read bears the known cluster's tag, and needs no other proof.
 """
 
 from dataclasses import replace
