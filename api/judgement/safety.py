@@ -335,7 +335,7 @@ RULES: Final[tuple[tuple[Level, Rule], ...]] = (
     ("unknown", _silence),
     ("unknown", _of_view(waits)),
     ("unknown", _of_view(verified.gone)),
-    ("unknown", _of_view(verified.former)),
+    ("unknown", _of_view(verified.other_ids)),
     ("unknown", _blinded),
     ("unknown", _suspected),
     ("unknown", _unproven),

@@ -107,13 +107,19 @@ def gone(cluster: ClusterView) -> Iterator[str]:
             yield f"The topic {topic.topic} of {cluster.name} is gone {_since(cluster, topic.gone_since_ns)}{held}."
 
 
-def former(cluster: ClusterView) -> Iterator[str]:
-    """Yield a sentence for each probed topic of which brokers give the id of a former incarnation."""
+def other_ids(cluster: ClusterView) -> Iterator[str]:
+    """Yield a sentence for each probed topic of which brokers give another id than its own."""
     for topic in cluster.topics:
-        if topic.former_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
+        if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
+            since = _since(cluster, topic.other_since_ns)
+            what, until = (
+                ("the id of a former topic", "all agree for 60 s")
+                if topic.other_is_former
+                else ("another id of topic", "a read of its log shows whose it is")
+            )
             yield (
-                f"Brokers of {cluster.name} answer {_since(cluster, topic.former_since_ns)} with the id of a former "
-                f"topic {topic.topic}: whether they have what was written since is unknown until all agree for 60 s."
+                f"Brokers of {cluster.name} answer {since} with {what} {topic.topic}: "
+                f"whether they have what was written since is unknown until {until}."
             )
 
 

@@ -204,7 +204,7 @@ def _retimed(clock: Callable[[int], int], evidence: Any, name: str = "") -> Any:
 class RereadRequest:
     """A request to read [start, end) of a partition with a fresh client; Polled, Refused, RereadEnded facts answer it.
 
-    ``request_id`` is given by the tracker and stable under replay. ``reason`` is for people: confirm, epoch, start.
+    ``request_id`` is given by the tracker and stable under replay. ``reason`` is for people: confirm, epoch, log start.
     """
 
     request_id: int

@@ -12,12 +12,14 @@ asks for it::
 
 A fact that two equal samples do not enclose is of an unknown incarnation, and is never judged lost, moved or
 inconsistent. This is sound because no id is given twice: between two samples of one id there was no other incarnation.
-Metadata that is restored gives one twice: an id that was seen before is accepted as that of a new incarnation when all
-brokers agree on it; the samples of the incarnation between lie between those two.
+
+A single answer with another id is a question, for a broker may be wrong or not know of the new topic yet. The id is
+that of another incarnation once it is ``agreed`` (TopicSeen): a new id, when a fetch does not give the last record that
+the known incarnation had; an id that was seen before, which restored metadata give, when all brokers agree on it. The
+samples of the incarnation between lie between those two.
 An incarnation that came and went between two rounds is not seen at all; its facts are of unknown incarnation, too.
 """
 
-from collections.abc import Collection
 from enum import Enum, auto
 from typing import Final
 
@@ -33,22 +35,21 @@ def one_form(topic_id: str) -> str:
 
 
 class Sighting(Enum):
-    """What an answer says of a topic's incarnation: it is the SAME, a NEW one, or a former one (STALE)."""
+    """What an answer says of a topic's incarnation: it is the SAME, a NEW one, or maybe another one (DOUBTFUL)."""
 
     SAME = auto()
     NEW = auto()
-    STALE = auto()
+    DOUBTFUL = auto()
 
 
-def sighting(topic_id: str | None, known: str | None, former: Collection[str], *, agreed: bool = False) -> Sighting:
+def sighting(topic_id: str | None, known: str | None, *, agreed: bool) -> Sighting:
     """Return what it means that a broker answers with ``topic_id``.
 
     Args:
         topic_id: the answer; None from a broker of a Kafka without topic ids, which never tells a new incarnation.
         known: the id of the incarnation of now; None: no broker told one yet.
-        former: the ids of earlier incarnations. A broker that answers with one has not learnt of the new topic yet.
-        agreed: all brokers have given it for a minute (TopicSeen).
+        agreed: it is more than one answer (TopicSeen).
     """
-    if topic_id is not None and topic_id in former and not agreed:
-        return Sighting.STALE
-    return Sighting.SAME if topic_id is None or known in {None, topic_id} else Sighting.NEW
+    if topic_id is None or known in {None, topic_id}:
+        return Sighting.SAME
+    return Sighting.NEW if agreed else Sighting.DOUBTFUL

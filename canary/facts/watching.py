@@ -64,7 +64,7 @@ class TopologySeen(_Round):
 class TopicSeen(_Round):
     """The topic exists, as incarnation ``topic_id`` (None where the cluster has no ids), with so many partitions.
 
-    ``agreed``: every broker that answers, asked one by one, has given this id for a minute. None: it is one answer.
+    ``agreed``: a fetch, or every broker that answers, shows that this is the topic's id. None: it is one answer.
     """
 
     topic: str

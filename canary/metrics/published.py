@@ -28,7 +28,7 @@ VERSION: Final = 2
 
 
 _DOUBT_NS = 10 * 10**9
-"""A former id that is answered for so long is in doubt: a broker that was resumed gives one for moments."""
+"""Another id that is answered for so long is in doubt: a broker that was resumed gives a former one for moments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +122,19 @@ class TopicView:
     incarnations: int = 1
     promises: int = 0
     gone_since_ns: int | None = None
-    former_id: str | None = None
-    """The id of a former incarnation that brokers answer with in place of ``topic_id``."""
-    former_since_ns: int | None = None
+    other_id: str | None = None
+    """The id that brokers answer with in place of ``topic_id``; that of a former incarnation if ``other_is_former``."""
+    other_since_ns: int | None = None
+    other_is_former: bool = False
     over_ns: int | None = None
     """When it had been gone for so long that its promises are void, and how many those are: ``voided``."""
     voided: int = 0
     modes: tuple[str, ...] = ()
 
     def doubted_id(self, now_ns: int) -> str | None:
-        """Return the former id that is answered, and no other one, for so long that no resumed broker explains it."""
-        doubted = self.former_since_ns is not None and now_ns - self.former_since_ns > _DOUBT_NS
-        return self.former_id if doubted else None
+        """Return the other id that is answered, and no other one, for so long that no resumed broker explains it."""
+        doubted = self.other_since_ns is not None and now_ns - self.other_since_ns > _DOUBT_NS
+        return self.other_id if doubted else None
 
     @property
     def marked_id(self) -> str | None:

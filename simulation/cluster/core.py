@@ -66,6 +66,8 @@ class Core:
 
     ends_too_low = 0
     """By so many offsets the ends that brokers list are too low."""
+    starts_too_high = 0
+    """And the starts too high."""
 
     def __init__(
         self,

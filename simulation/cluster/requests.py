@@ -217,7 +217,8 @@ class Requests(Core):
         if replica is None or replica.lead is None:
             return Listing(error)
         if which == "earliest":
-            return Listing(0, replica.log.start, _epoch_at(replica.log))
+            start = max(min(replica.log.start + self.starts_too_high, replica.hw), replica.log.start)
+            return Listing(0, start, _epoch_at(replica.log))
         if replica.hw < replica.lead.start:
             return Listing(errors.OFFSET_NOT_AVAILABLE)
         end = _visible_end(replica, replica.lead, isolation) - self.ends_too_low

@@ -79,6 +79,8 @@ class ProbedPartition:
                 self.said.setdefault(one.key("c"), one)
         if findings.renewed:
             self.renew()
+        if findings.agreed:
+            self.fold(*findings.agreed)
 
     # the canary
 

@@ -36,13 +36,16 @@ for _name in (
     _bug_harm(_name)
 
 
-@BUGS.harm(0.5)
-def low_ends(world: World, dice: random.Random) -> End:
-    """Brokers list ends of logs that are a few offsets too low, and serve what lies above them."""
-    world.cluster.ends_too_low = dice.randint(1, 5)
-    stays = BUG_BEATS * world.plan.beat * dice.random()
+def _listing_harm(name: str, field: str) -> None:
+    """Brokers list an end of logs that is a few offsets off, and serve what stands there all the same."""
 
-    def over() -> None:
-        world.cluster.ends_too_low = 0
+    def begin(world: World, dice: random.Random) -> End:
+        setattr(world.cluster, field, dice.randint(1, 5))
+        stays = BUG_BEATS * world.plan.beat * dice.random()
+        return lambda: world.later(stays, lambda: setattr(world.cluster, field, 0))
 
-    return lambda: world.later(stays, over)
+    BUGS.enter(name, begin, 0.5)
+
+
+_listing_harm("low-ends", "ends_too_low")
+_listing_harm("high-starts", "starts_too_high")

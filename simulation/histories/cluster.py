@@ -26,7 +26,7 @@ class Simulator(Reading, Writing):
             if self.seen_incarnation != self.incarnation:
                 self.seen_incarnation = self.incarnation
                 self.at(self.ms(1, 200), self.renew)
-            self.fact(f.TopicSeen, sample, TOPIC, f"incarnation-{self.incarnation}", len(self.logs))
+            self.fact(f.TopicSeen, sample, TOPIC, f"incarnation-{self.incarnation}", len(self.logs), True)
             if sample % 3 == 0:
                 self.fact(f.TopicConfigured, TOPIC, RETENTION_MS, -1, "delete", 2)
             for log in self.logs:

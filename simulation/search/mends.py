@@ -226,6 +226,12 @@ TAKEN_OUT: Final = (
         (Edit(_RULES + "losses/rereads.py", "_by_former", "fact.leader_epoch < log.epoch", "False"),),
     ),
     Mend(
+        "listed-start-decides",
+        "45-B2",
+        "Promises below a listed start are gone, though a fetch gives them.",
+        (Edit(_RULES + "losses/log_start.py", "listed", "retention.explains(scope, topic, log, start)", "True"),),
+    ),
+    Mend(
         "silent-mode-is-safe",
         "45-A2",
         "A mode that promises nothing is not missed while another one does.",

@@ -41,7 +41,6 @@ class TopicIds:
 
     known: str | None = None
     gone: bool = False
-    former: list[str] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
 
@@ -55,11 +54,8 @@ class TopicIds:
         if topic_id is None:
             return
         if topic_id != GONE:
-            found = sighting(topic_id, self.known, self.former, agreed=agreed)
-            if found is Sighting.STALE:
+            if sighting(topic_id, self.known, agreed=agreed) is Sighting.DOUBTFUL:
                 return
-            if found is Sighting.NEW:
-                self.former = [*(one for one in self.former if one != topic_id), str(self.known)]
             self.known = topic_id
         self.gone = topic_id == GONE
         self.asked.append(max(asked, self.asked[-1] if self.asked else 0))
@@ -84,16 +80,14 @@ class Incarnations:
 
     Args:
         seen: by topic, the last answer in the segments before (`TopicIds.seen`).
-        dead: by topic, the ids that a later answer contradicted; with GONE, the last of them is the topic's own.
+        dead: of a topic that is GONE, the last of these ids is the topic's own.
     """
 
     def __init__(self, seen: Mapping[str, str | None], dead: Mapping[str, Sequence[str]]) -> None:
         self.topics: dict[str, TopicIds] = {}
         for topic, topic_id in seen.items():
-            former, known = list(dead.get(topic, ())), topic_id
-            if topic_id == GONE:
-                known = former.pop() if former else None
-            self.topics[topic] = TopicIds(known, topic_id == GONE, former)
+            known = next(reversed(dead.get(topic, ())), None) if topic_id == GONE else topic_id
+            self.topics[topic] = TopicIds(known, topic_id == GONE)
         self._questions: dict[int, int] = {}
         self._asked = 0
 
@@ -102,12 +96,8 @@ class Incarnations:
         return {name: topic.seen for name, topic in self.topics.items()}
 
     def dead(self) -> dict[str, list[str]]:
-        """Return the contradicted ids by topic, as the next segment takes them."""
-        found = {
-            name: [*topic.former, *([topic.known] if topic.gone and topic.known is not None else [])]
-            for name, topic in self.topics.items()
-        }
-        return {name: ids for name, ids in found.items() if ids}
+        """Return the ids of topics that are gone, as the next segment takes them."""
+        return {name: [one.known] for name, one in self.topics.items() if one.gone and one.known is not None}
 
     def take(self, fact: WatchAsked | TopicSeen | TopicGone) -> None:
         """Take one fact about samples."""

@@ -58,11 +58,17 @@ def test_a_topology_that_is_not_asked_for_is_unknown_since_then() -> None:
 
 
 def test_a_topic_that_answers_with_a_former_id_is_unknown_and_named() -> None:
-    former = {"topic": TOPIC, "topic_id": "b", "former_id": "a", "former_since_ns": NOW_NS - 20 * S}
+    former = {
+        "topic": TOPIC,
+        "topic_id": "b",
+        "other_id": "a",
+        "other_is_former": True,
+        "other_since_ns": NOW_NS - 20 * S,
+    }
     said = judged(proof(), topics=[former])
     assert said.level == "unknown"
     assert f"with the id of a former topic {TOPIC}: whether" in said.sentence
-    assert judged(proof(), topics=[former | {"former_since_ns": NOW_NS - 9 * S}]).level == "safe"
+    assert judged(proof(), topics=[former | {"other_since_ns": NOW_NS - 9 * S}]).level == "safe"
 
 
 def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> None:

@@ -625,14 +625,13 @@ TOPOLOGY: Final[list[Mutation]] = [
     *mutations(
         _RULES + "losses/rereads.py",
         ((f"{_HERE}tracker_random_reads.py",),),
-        ("ended", "reread.reason != RANDOM", "True"),
+        ("_go_on", "reread.reason not in {RANDOM, SCRUB}", "reread.reason != SCRUB"),
         ("ended", "not asked_again and (fact.complete or ended)", "True"),
-        ("ended", "fact.complete or ended", "fact.complete"),
-        ("ended", "_NEAR_LOSS if reread.reason == RANDOM else reread.reason", "reread.reason"),
+        ("_go_on", "_NEAR_LOSS if reread.reason == RANDOM else reread.reason", "reread.reason"),
     ),
     *mutations(
         _RULES + "wanted.py",
         ((f"{_HERE}tracker_random_reads.py",),),
-        ("", 'BESIDE = frozenset({"confirm", SCRUB, RANDOM})', 'BESIDE = frozenset({"confirm", SCRUB})'),
+        ("", "ONCE | {SCRUB, RANDOM}", "ONCE | {SCRUB}"),
     ),
 ]

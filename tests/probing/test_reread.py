@@ -93,19 +93,36 @@ def test_an_error_that_passes_is_waited_out_and_one_that_does_not_ends_the_range
         assert ended[2]
 
 
-def test_a_range_begins_where_the_log_does_and_says_so_at_its_end() -> None:
+def test_a_range_begins_where_the_log_does_once_a_fetch_below_it_is_refused() -> None:
     late = wanted(5, 8)
-    began = late.begin(6)
-    assert (began.offset, began.reason) == (6, "the log starts at 6")
-    assert folded(late, Message(6), Message(7)) == ([6, 7], (8, True, "the log starts at 6"))
-    asked = wanted(5, 8).begin(5)
+    assert late.begin(7) == []
+    assert [place.offset for place in late.place()] == [6]
+    told, ended = late.fold([Message(-1, OUT_OF_RANGE)])
+    assert [(one.offset, one.reason) for one in told if isinstance(one, Positioned)] == [(7, "the log starts at 7")]
+    assert ended is None
+    assert late.asks_again()
+    assert [place.offset for place in late.place()] == [7]
+    assert folded(late, Message(7)) == ([7], (8, True, "the log starts at 7"))
+    (asked,) = wanted(5, 8).begin(5)
+    assert isinstance(asked, Positioned)
     assert (asked.offset, asked.reason) == (5, "confirm")
+
+
+@pytest.mark.parametrize("given", [Message(6), Message(8), Message(6, EOF)])
+def test_a_listed_start_is_not_believed_over_what_is_read_below_it(given: Message) -> None:
+    late = wanted(5, 8)
+    late.begin(7)
+    told, ended = late.fold([Message(-1, KafkaError._TRANSPORT), given])
+    assert told == []
+    assert ended is not None
+    assert (ended.reached, ended.complete, ended.silent) == (5, False, False)
 
 
 def test_a_range_that_is_all_gone_reached_the_logs_start() -> None:
     gone = wanted(5, 8)
     gone.begin(20)
-    outcome = gone.reached_end()
+    _, outcome = gone.fold([Message(-1, OUT_OF_RANGE)])
+    assert outcome is not None
     assert (outcome.reached, outcome.complete, outcome.error) == (20, True, "the log starts at 20")
 
 
@@ -148,26 +165,21 @@ def of_client(inbox: Recording) -> ClientInbox:
 
 
 def test_a_range_is_assigned_at_the_first_offset_that_the_log_has() -> None:
-    client, inbox = Client((6, 20)), Recording()
-    assert reader(inbox)._begin(client, wanted(5, 8), of_client(inbox)) is None
-    assert client.assigned == [6]
+    """Right below it first: a broker may list a start that is too high."""
+    client, inbox = Client((6, 20), given=(Message(-1, OUT_OF_RANGE), None, Message(6), Message(7))), Recording()
+    outcome = reader(inbox)._read(client, wanted(4, 8))
+    assert (outcome.reached, outcome.complete, outcome.error) == (8, True, "the log starts at 6")
+    assert client.assigned == [5, 6]
     assert [fact.offset for fact in inbox.of(Positioned)] == [6]
+    assert [fact.offset for fact in inbox.of(Polled)] == [6, 7]
 
 
-@pytest.mark.parametrize(
-    ("bounds", "expected"),
-    [
-        ((8, 20), (8, True, "the log starts at 8")),
-        ((9, 20), (9, True, "the log starts at 9")),
-    ],
-)
-def test_a_range_without_anything_to_read_ends_at_once(
-    bounds: tuple[int, int], expected: tuple[int, bool, str]
-) -> None:
-    client = Client(bounds)
+@pytest.mark.parametrize("start", [8, 9])
+def test_a_range_without_anything_to_read_ends_at_once(start: int) -> None:
+    client = Client((start, 20), given=(Message(-1, OUT_OF_RANGE),))
     outcome = reader(Recording())._read(client, wanted(5, 8))
-    assert (outcome.reached, outcome.complete, outcome.error) == expected
-    assert client.assigned == []
+    assert (outcome.reached, outcome.complete, outcome.error) == (start, True, f"the log starts at {start}")
+    assert client.assigned == [start - 1]
 
 
 def test_beyond_the_listed_end_a_fetch_says_whether_the_log_ends_there() -> None:

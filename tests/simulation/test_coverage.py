@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from canary.anomalies.online.log import Log, Missing
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Missing
 from canary.anomalies.online.state import Stall, State, Topic
 from canary.anomalies.violation import Violation
 from simulation.harms.catalogue import HARMS

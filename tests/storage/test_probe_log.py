@@ -119,7 +119,7 @@ def test_an_outcome_after_the_seal_reaches_the_log_with_what_was_known_before(le
 def test_why_a_late_acknowledgement_promises_nothing_is_told_by_the_log(ledger: Ledger, url: str) -> None:
     sent, acked, _ = probe(4)
     first = sealed(ledger, [TopicSeen(T0, 1, "t", "A", 1), sent])
-    second = sealed(ledger, [acked, WatchAsked(T0, 2), TopicSeen(T0, 2, "t", "B", 1)])
+    second = sealed(ledger, [acked, WatchAsked(T0, 2), TopicSeen(T0, 2, "t", "B", 1, agreed=True)])
     for segment in (first, second):
         ship(segment, url)
     rows = ProbeLogReader(url).window(Window("c", T0, T0 + 1)).probes

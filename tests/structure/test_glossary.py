@@ -25,12 +25,11 @@ PLAIN = frozenset(
     clusters collection commands commits compaction connection coordinators copies counts credentials cycles data
     database directory edn elections end ends epoch epochs errors export faults fetch files first group groups headers
     health held history idempotent intervals itself kafka kept kernel known last leader lies list live log logs losses
-    lost memory
-    messages metrics missing network nightly notify offline offset offsets openapi operation order other own page pages
-    partition plain probing process processes producer progress properties quorum read reads reconcile record records
-    recovery replicas report requests retention rules schedule slow sends serve settings shared source stable start
-    state status storage targets tasks threads topic topics transaction transactional transactions version versions
-    watched writes wrong
+    lost memory messages metrics missing network nightly notify offline offset offsets openapi operation order other own
+    page pages partition plain probing process processes producer progress properties questions quorum read reads
+    reconcile record records recovery replicas report requests retention rules schedule sends serve settings shared slow
+    source stable start state status storage targets tasks threads topic topics transaction transactional transactions
+    version versions watched writes wrong
     """.split()  # noqa: SIM905  # a list of words reads better
 )
 """Module names that are everyday words, or Kafka's."""

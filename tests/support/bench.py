@@ -36,6 +36,8 @@ class Bench:
     epoch: int = 0
     leader: int = 1
     start: int = 0
+    listed_start: int | None = None
+    """What brokers list instead of it."""
     end: int = 0
     stable: int | None = None
     """The last stable offset; None: the end."""
@@ -84,6 +86,8 @@ class Bench:
         for violation in findings.violations:
             for one in one_by_one(violation):
                 self.violations.setdefault(one.key("test"), one)
+        if findings.agreed:
+            self.fold(*findings.agreed)
 
     # the producer
 
@@ -186,11 +190,12 @@ class Bench:
         self.now_ns += self.pace_ns
         self.fold(f.WatchAsked(self.now_ns, self.sample))
         stable = self.end if self.stable is None else self.stable
+        start = self.start if self.listed_start is None else self.listed_start
         self.fold(
             f.ClusterSeen(self.now_ns, self.sample, "cluster", "1,2,3"),
             f.TopicSeen(self.now_ns, self.sample, TOPIC, self.topic_id, 1),
             f.PartitionSeen(self.now_ns, self.sample, TOPIC, 0, self.leader, "1,2,3", "1,2,3"),
-            f.Listed(self.now_ns, self.sample, TOPIC, 0, self.start, self.end, stable, self.epoch),
+            f.Listed(self.now_ns, self.sample, TOPIC, 0, start, self.end, stable, self.epoch),
         )
         if self.answering:
             self.answer()

@@ -78,6 +78,6 @@ def test_nobody_is_asked_while_nothing_is_in_doubt(brokers: Brokers) -> None:
 
 def test_a_former_id_is_in_doubt_after_ten_seconds() -> None:
     """A broker that was resumed gives one for moments."""
-    topics = (TopicView("t", "b", former_id="a", former_since_ns=5 * 10**9), TopicView("u", "c"))
+    topics = (TopicView("t", "b", other_id="a", other_since_ns=5 * 10**9, other_is_former=True), TopicView("u", "c"))
     assert former_ids(Published(now_ns=14 * 10**9, topics=topics)) == {}
     assert former_ids(Published(now_ns=16 * 10**9, topics=topics)) == {"t": "a"}

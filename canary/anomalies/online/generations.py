@@ -20,7 +20,8 @@ its leader lists it, has passed all that it can have written, and nothing waits 
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
-from canary.anomalies.online.log import Log, Retired, Unplaced
+from canary.anomalies.online.log import Log, Retired
+from canary.anomalies.online.losses.questions import Unplaced
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.stream import Stream, forget_sent_times, lowest

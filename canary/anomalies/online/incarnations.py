@@ -7,7 +7,7 @@ end with it (``_end``): `promises-void`, or `topic-recreated` if nobody saw that
 from typing import Final
 
 from canary import facts as f
-from canary.anomalies.online.losses import confirmation
+from canary.anomalies.online.losses import confirmation, other_id
 from canary.anomalies.online.rules import retention, wrong_cluster
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
@@ -51,12 +51,11 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     state = scope.state
     liveness.answered(scope)
     topic = scope.topic(fact.topic)
-    found = sighting(fact.topic_id, topic.topic_id, topic.dead_ids, agreed=bool(fact.agreed))
-    if found is Sighting.STALE:
-        if fact.topic_id != topic.former_id:
-            topic.former_id, topic.former_since_ns = fact.topic_id, fact.at_ns
+    found = sighting(fact.topic_id, topic.topic_id, agreed=bool(fact.agreed))
+    if found is Sighting.DOUBTFUL:
+        other_id.told(scope, topic, fact)
         return
-    topic.former_id, topic.former_since_ns = None, 0
+    topic.other = None
     timeline.topic_seen(scope, fact.topic, fact.topic_id)
     asked = state.asks.get(fact.sample)
     if not topic.known:
@@ -70,6 +69,7 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
         scope.found.renewed.append(fact.topic)
     topic.partitions = fact.partitions
     if asked is not None:
+        other_id.confirmed(topic, asked)
         confirmation.release(scope, topic, asked)
 
 
@@ -102,7 +102,11 @@ def _recreated(scope: Scope, old: Topic, fact: f.TopicSeen) -> None:
         transaction.writes = [w for w in transaction.writes if w[0] != old.name]
         transaction.reads = [r for r in transaction.reads if r[0] != old.name]
     scope.found.renewed.append(old.name)
-    how = "is a former incarnation again, as every broker says" if fact.agreed else "was deleted and made again"
+    how = (
+        "is a former incarnation again, as every broker says"
+        if fact.topic_id in old.dead_ids
+        else "was deleted and made again"
+    )
     ended = f"{old.voided:,} acknowledged and unexpired promises of its former incarnation are void"
     scope.report(
         "topic-recreated",

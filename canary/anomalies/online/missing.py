@@ -1,6 +1,7 @@
 """Missing probes: promised, and not found at their offsets. The first step to a loss (see the package losses)."""
 
-from canary.anomalies.online.log import Log, Missing
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Missing
 from canary.anomalies.online.scope import Probes, Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic

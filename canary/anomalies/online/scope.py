@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 from canary.anomalies import policy
-from canary.anomalies.online.log import Held, Log
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Held
 from canary.anomalies.online.meters import LeaderMeters, Meters
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
@@ -15,6 +16,7 @@ from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology.state import Topology
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Records, RereadRequest, Violation
+from canary.facts import TopicSeen
 from canary.probe.identity import Identity
 from canary.workloads.catalogue import WORKLOADS
 
@@ -96,6 +98,8 @@ class Findings:
     rereads: list[RereadRequest] = field(default_factory=list)
     renewed: list[str] = field(default_factory=list)
     """Topics whose clients must be renewed: another incarnation, or more partitions."""
+    agreed: list[TopicSeen] = field(default_factory=list)
+    """Topic ids that are more than one answer, to be told as facts: they are for the probe log, too."""
     unknown_producers: list[int] = field(default_factory=list)
     """Producer ids to look up in the store; the answer is a ProducerLooked fact."""
     stopped: str | None = None

@@ -57,6 +57,18 @@ class Transaction:
 
 
 @dataclass(slots=True)
+class OtherId:
+    """An id that brokers give in place of a topic's own, and no other one since ``since_ns``."""
+
+    topic_id: str
+    partitions: int
+    since_ns: int
+    stands: int = 0
+    """In how many logs a fetch gave the last promise, less those in which it did not; of the fetches under way."""
+    asked_ns: int = 0
+
+
+@dataclass(slots=True)
 class Topic:
     """One topic in its present incarnation."""
 
@@ -83,9 +95,9 @@ class Topic:
     """(producer_id, partition) to the highest generation that is forgotten there."""
     partitions: int = 0
     gone_since_ns: int | None = None
-    former_id: str | None = None
-    """The id of a former incarnation that is answered in place of the present one's, and of no other since."""
-    former_since_ns: int = 0
+    other: OtherId | None = None
+    last_promised: dict[int, list[int]] = field(default_factory=dict)
+    """By partition: [offset, sequence, stream] of the last probe that was promised when this id was asked for last."""
     over_ns: int | None = None
     """When it had been gone for so long that its promises are void."""
     voided: int = 0
@@ -162,6 +174,11 @@ class Topic:
         known = None if who is None or tag is None else sent_time(self.streams[tag], who.sequence)
         log = None if partition is None else self.logs.get(partition)
         return ages.sent_at(log.timeline, offset) if known is None and log is not None and offset is not None else known
+
+    @property
+    def is_in_question(self) -> bool:
+        """Whether brokers give an id that was never seen: what else they say may be of another topic."""
+        return self.other is not None and self.other.topic_id not in self.dead_ids
 
     def is_former(self, marked_id: str | None) -> bool:
         """Say whether whoever writes or reads under the tag of ``marked_id`` does so for a former incarnation.

@@ -1,13 +1,20 @@
 """Ranges of a log that should be read again: its tail, above all (decision 6)."""
 
-from canary.anomalies.online.log import Log, Wanted
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Wanted
 from canary.anomalies.online.scope import Scope
 
 SCRUB = "scrub"
 """Reason of the scrubber's requests."""
 RANDOM = "random"
 """Reason of random reads."""
-BESIDE = frozenset({"confirm", SCRUB, RANDOM})
+START = "log start"
+"""Reason of the request that asks whether the log begins where it is listed to."""
+OTHER_ID = "other topic id"
+"""Reason of those that ask whether a topic is still the one that is known."""
+ONCE = frozenset({"confirm", START, OTHER_ID})
+"""Reasons of requests that whoever asked repeats, if they are not answered."""
+BESIDE = ONCE | {SCRUB, RANDOM}
 """Reasons of re-reads that neither the tail waits for nor are merged with what is wanted of it."""
 TAIL_RECORDS = 10_000
 """Records at the end of a log that are re-read at least, after each change of leader."""

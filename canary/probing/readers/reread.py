@@ -16,7 +16,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from canary.anomalies.violation import RereadRequest
-from canary.facts import Facts, Isolation, Positioned, RereadEnded
+from canary.facts import Fact, Facts, Isolation, Positioned, RereadEnded
 from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.quiet import ErrorReporter
 from canary.kafka.responses import text_of
@@ -190,7 +190,7 @@ class RereadWorker(Worker):
         report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
         heard = system.monotonic()
         while not self.stopping.is_set():
-            messages = take(client, _AGAIN_S if wanted.too_soon else PACE_S, report)
+            messages = take(client, _AGAIN_S if wanted.hurries else PACE_S, report)
             if messages:
                 heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
@@ -205,7 +205,7 @@ class RereadWorker(Worker):
         return wanted.broken_off("stopped")
 
     def _begin(self, client: Any, wanted: _Range, inbox: ClientInbox) -> _Outcome | None:
-        """Assign the range's first offset that the log has. Returns how it ended if there is nothing to read.
+        """Assign where the range begins, or right below a listed start above that; how it ended without an answer.
 
         A range beyond the listed end is fetched, too: a broker may list an end that is too low.
         """
@@ -213,9 +213,7 @@ class RereadWorker(Worker):
         if isinstance(bounds, _Outcome):
             return bounds
         log_start, wanted.listed_end = bounds
-        inbox.tell([wanted.begin(log_start)])
-        if wanted.position >= wanted.request.end:
-            return wanted.reached_end()
+        inbox.tell(wanted.begin(log_start))
         client.assign(wanted.place())
         return None
 
@@ -258,34 +256,63 @@ class _Range:
         self._tag = tag
         self._clock = clock
         self._leader = leader
-        self.too_soon = False
+        self._too_soon = False
         """The end of the log came before the leader was known who told it."""
+        self._floor: int | None = None
+        """A start above the position that was listed: it counts once a fetch right below it is refused."""
+        self._moved = False
         self._note: str | None = None
 
     def place(self) -> list[TopicPartition]:
         """Return what is to be assigned to go on."""
-        return [TopicPartition(self.request.topic, self.request.partition, self.position)]
+        at = self.position if self._floor is None else self._floor - 1
+        return [TopicPartition(self.request.topic, self.request.partition, at)]
+
+    @property
+    def hurries(self) -> bool:
+        """Whether it is soon to be assigned again."""
+        return self._too_soon or self._moved
 
     def asks_again(self) -> bool:
-        """Whether the end of the log is asked for once more, now that the leader of whom that is known."""
-        again = self.too_soon and self._leader.named
-        self.too_soon &= not again
+        """Whether it is to be assigned again: above a start that counts, or as the leader is known now."""
+        again = self._moved or (self._too_soon and self._leader.named)
+        self._too_soon &= not again
+        self._moved = False
         return again
 
-    def begin(self, log_start: int) -> Positioned:
-        """Begin where the log does, if it begins later than asked for; that stays as the outcome's note."""
+    def begin(self, log_start: int) -> Facts:
+        """Begin where the log does, if it is listed to begin later than asked for and a fetch shows that it does."""
         if log_start > self.position:
-            self.position, self._note = log_start, f"the log starts at {log_start}"
+            self._floor = log_start
+            return []
+        return [self._positioned()]
+
+    def _positioned(self) -> Positioned:
         reason = self._note or self.request.reason
         place = (self.request.topic, self.request.partition, self.position)
         return Positioned(self._clock.now_ns(), self.consumer, self._isolation, *place, reason)
 
+    def _below(self, floor: int, message: Any, told: list[Fact]) -> _Outcome | None:
+        """Take what a fetch right below the listed start is answered: refused, the log begins there."""
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
+            return self.broken_off(f"the log is listed to begin at {floor}, and is read below that")
+        if error.code() not in OUT_OF_RANGE:
+            return self._event(message)
+        self.position, self._floor, self._moved = floor, None, True
+        self._note = f"the log starts at {floor}"
+        told.append(self._positioned())
+        return self.reached_end() if floor >= self.request.end else None
+
     def fold(self, messages: Sequence[Any]) -> tuple[Facts, _Outcome | None]:
         """Return what the messages tell, and the outcome if one of them ends the range."""
         records: list[Any] = []
+        told: list[Fact] = []
         outcome = None
         for message in messages:
-            if message.error() is not None:
+            if self._floor is not None:
+                outcome = self._below(self._floor, message, told)
+            elif message.error() is not None:
                 outcome = self._event(message)
             elif message.offset() >= self.request.end:
                 outcome = self.reached_end()
@@ -296,7 +323,7 @@ class _Range:
             if outcome is not None:
                 break
         at_ns = [self._clock.now_ns()] * len(records)
-        return facts_of(records, self.consumer, self._isolation, self._tag, at_ns), outcome
+        return [*told, *facts_of(records, self.consumer, self._isolation, self._tag, at_ns)], outcome
 
     def _event(self, message: Any) -> _Outcome | None:
         error = message.error()
@@ -314,7 +341,7 @@ class _Range:
     def _log_ends(self, at: int) -> _Outcome | None:
         """The log ended before the range did: that counts as an answer in the leader epoch that was known before it."""
         if not self._leader.named:
-            self.too_soon = True
+            self._too_soon = True
             return None
         return self.broken_off(f"end of log at {at}")
 

@@ -246,6 +246,8 @@ class ClusterClients:
                 self._early.append(request)
         if self._watcher is not None and (findings.rereads or findings.renewed or findings.urgent):
             self._watcher.ask_now()
+        if findings.agreed:
+            self._context.inbox.put(findings.agreed)
         for topic in dict.fromkeys(findings.renewed):
             if topic in self.probes:  # else it begins with the present incarnation
                 self.probes[topic].renew(self._published())
@@ -385,5 +387,5 @@ class ClusterClients:
 
 def former_ids(view: Published) -> dict[str, str]:
     """Return by topic the former id that brokers have answered with for a while, and with no other one."""
-    doubted = ((one.topic, one.doubted_id(view.now_ns)) for one in view.topics)
-    return {topic: former_id for topic, former_id in doubted if former_id is not None}
+    doubted = ((one.topic, one.doubted_id(view.now_ns)) for one in view.topics if one.other_is_former)
+    return {topic: other_id for topic, other_id in doubted if other_id is not None}

@@ -181,7 +181,8 @@ class Judge(Worker):
     def _deliver(self, findings: Findings) -> None:
         self._flusher.report(findings.violations, findings.ended)
         self._flusher.changed(findings.changes)
-        if findings.rereads or findings.renewed or findings.unknown_producers or findings.stopped or findings.urgent:
+        asks = findings.rereads or findings.renewed or findings.agreed or findings.unknown_producers
+        if asks or findings.stopped or findings.urgent:
             self._findings.put(findings)
 
     def _tidy_ledger(self) -> None:

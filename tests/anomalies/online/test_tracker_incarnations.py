@@ -6,6 +6,7 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.wanted import OTHER_ID
 from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
@@ -51,15 +52,50 @@ def test_a_former_id_is_accepted_once_all_brokers_agree_on_it() -> None:
     since_ns = bench.tracker.state.now_ns
     seen(bench, first)
     (shown,) = measured(bench.tracker.state).topics
-    assert (shown.topic_id, shown.former_id, shown.former_since_ns) == (second, first, since_ns)
+    assert (shown.topic_id, shown.other_id, shown.other_since_ns) == (second, first, since_ns)
     assert [kind for kind, *_ in bench.found()].count("topic-recreated") == 1
     bench.fold(f.TopicSeen(bench.now_ns, 0, TOPIC, first, 1, agreed=True))
     (shown,) = measured(bench.tracker.state).topics
-    assert (shown.topic_id, shown.former_id, shown.former_since_ns) == (first, None, None)
+    assert (shown.topic_id, shown.other_id, shown.other_since_ns) == (first, None, None)
     assert [kind for kind, *_ in bench.found()].count("topic-recreated") == 2
     assert bench.tracker.state.topics[TOPIC].dead_ids == [second]
     seen(bench, second)  # now that one is of yesterday
     assert bench.tracker.state.topics[TOPIC].topic_id == first
+
+
+def test_an_id_that_was_never_seen_is_no_other_topic_while_a_fetch_gives_the_last_promise() -> None:
+    """All brokers give a wrong id for a minute; what is lost then is found when they give the right one."""
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    known, bench.topic_id, asked = bench.topic_id, "never-seen", bench.tracker.state.next_request
+    del bench.log[4]
+    bench.epoch += 1
+    bench.settle(60)
+    assert bench.found() == []
+    assert bench.tracker.state.next_request <= asked + 14  # one question in five seconds
+    (shown,) = measured(bench.tracker.state).topics
+    assert (shown.topic_id, shown.other_id, shown.other_is_former) == (known, "never-seen", False)
+    bench.topic_id = known
+    bench.settle()
+    assert bench.found() == [("lost-write", 4, 4)]
+
+
+def test_a_topic_of_which_no_log_is_read_may_be_another_one() -> None:
+    """It is unknown until a fetch is answered: no promise is void, and none is lost."""
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    bench.answering = False
+    made_again(bench)
+    bench.settle(20)
+    assert bench.found() == []
+    assert bench.tracker.state.topics[TOPIC].topic_id == "incarnation-1"
+    assert len({one.request_id for one in bench.requests if one.reason == OTHER_ID}) == 1
+    bench.answering = True
+    bench.settle(1)
+    (found,) = bench.violations.values()
+    assert (found.kind, found.severity, found.evidence["promises_voided"]) == ("topic-recreated", "critical", 10)
 
 
 def test_an_answer_with_the_present_id_ends_the_doubt_about_a_former_one() -> None:
@@ -67,9 +103,10 @@ def test_an_answer_with_the_present_id_ends_the_doubt_about_a_former_one() -> No
     first = bench.topic_id
     made_again(bench)
     seen(bench, first)
-    assert bench.tracker.state.topics[TOPIC].former_id == first
+    (shown,) = measured(bench.tracker.state).topics
+    assert shown.other_id == first
     seen(bench, bench.topic_id)
-    assert bench.tracker.state.topics[TOPIC].former_id is None
+    assert bench.tracker.state.topics[TOPIC].other is None
 
 
 def test_producers_of_other_topics_go_on_when_one_is_made_again() -> None:

@@ -57,6 +57,38 @@ def test_compaction_alone_moves_no_log_start(retention_bytes: int, days: int) ->
     assert moved(WEEK_MS, retention_bytes, "compact", days=days).found() == [("early-expiry", 0, -1)]
 
 
+def test_a_listed_start_is_not_believed_over_a_fetch_below_it() -> None:
+    """All brokers list a start that is too high, for a minute: nothing is gone, and what is lost then is found."""
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    bench.listed_start, asked = 4, bench.tracker.state.next_request
+    bench.settle(60)
+    assert bench.found() == []
+    assert asked < bench.tracker.state.next_request <= asked + 7  # one question in ten seconds
+    (log,) = bench.tracker.state.topics[TOPIC].logs.values()
+    assert (log.start, list(log.promised)) == (0, [(0, 10)])
+    bench.listed_start = None
+    bench.truncate(2)
+    bench.settle()
+    assert [offset for _, offset, _ in bench.found("lost-write")] == list(range(2, 10))
+
+
+def test_a_start_that_no_fetch_contradicts_is_asked_for_once_at_a_time() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    bench.start, bench.answering, asked = 4, False, bench.tracker.state.next_request
+    bench.settle(5)
+    assert bench.tracker.state.next_request == asked + 1
+    assert bench.found() == []
+    bench.answering = True
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
+    bench.settle()
+    assert bench.found() == [("early-expiry", 0, -1)]
+
+
 TB = 10**12
 
 

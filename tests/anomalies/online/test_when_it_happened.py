@@ -176,7 +176,7 @@ def test_a_topic_was_made_anew_after_its_former_id_was_last_seen() -> None:
     bench.write(3)
     quiet(bench, HOURS)
     before_ns = bench.now_ns - 10 * S
-    bench.topic_id = "incarnation-2"
+    bench.topic_id, bench.log, bench.end = "incarnation-2", {}, 0
     harm_ns = bench.now_ns
     bench.round()
     found = one(bench, "topic-recreated")

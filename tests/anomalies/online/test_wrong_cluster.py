@@ -261,7 +261,7 @@ def test_what_is_forgotten_of_unanswered_rounds_is_never_taken_for_the_known_clu
 def test_another_incarnation_of_the_topic_knows_nothing_of_the_former_ones_acknowledgements() -> None:
     bench = settled()
     bench.write(2)
-    bench.topic_id = "incarnation-2"
+    bench.topic_id, bench.log, bench.end = "incarnation-2", {}, 0
     bench.round()
     bench.fold(f.WatchAsked(bench.now_ns, bench.sample + 1))
     slip(bench)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from canary.anomalies.online.log import Held, Log, Missing, Unplaced
+from canary.anomalies.online.log import Log
 from canary.anomalies.online.losses import ranges
 from canary.anomalies.online.losses.log_end import report_cut
+from canary.anomalies.online.losses.questions import Held, Missing, Unplaced
 from canary.anomalies.online.missing import PASSED, stop_awaiting
 from canary.anomalies.online.rules import relays
 from canary.anomalies.online.rules.claims import first_write

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from canary import facts as f
 from canary.anomalies import policy
 from canary.anomalies.online import generations
-from canary.anomalies.online.log import Log, Missing, Regression
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses import log_start
+from canary.anomalies.online.losses.questions import Missing, Regression
 from canary.anomalies.online.missing import CUT, miss
 from canary.anomalies.online.rules import memory, retention
 from canary.anomalies.online.scope import Probes, Scope, Where
@@ -63,8 +65,8 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     """The partition answered: start, end, last stable offset."""
     state = scope.state
     topic, log = scope.place(fact.topic, fact.partition)
-    if fact.start < 0 or fact.end < fact.start:
-        return  # no answer (librdkafka: -1001 without an error where there is no leader)
+    if topic.is_in_question or fact.start < 0 or fact.end < fact.start:
+        return  # of another topic, maybe, or no answer (librdkafka: -1001 without an error where there is no leader)
     stands = fact.leader_epoch is not None and log.ends.get(fact.leader_epoch) == fact.end
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch, stands=stands):
         return  # of a former leader, or of none
@@ -72,7 +74,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     known = None if asked is None else asked.ends.get(fact.topic, {}).get(fact.partition)
     known_end = 0 if known is None else known[0] or 0
     retention.emptied(scope, topic, log, fact, known_end)
-    before_ns, log.listed_ns = log.listed_ns, fact.at_ns
+    log.listed_ns = fact.at_ns
     if fact.start < log.start:  # all replicas were emptied, or the new leader has deleted less
         log.start = log.scrub_goal = 0
     if fact.leader_epoch is not None and fact.leader_epoch != log.epoch:
@@ -88,8 +90,9 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
         log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
-        retention.start_advanced(scope, topic, log, fact.start, before_ns)
-        generations.reduce_expired(scope, topic, log)
+        log_start.listed(scope, topic, log, fact.start)
+    else:
+        log.begun_ns = fact.at_ns
     back, log.epoch_end = fact.end < log.epoch_end, max(log.epoch_end, fact.end)
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):

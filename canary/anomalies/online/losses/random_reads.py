@@ -5,7 +5,7 @@ soon. It ends with an answer, or is counted as unanswered: nothing is concluded 
 """
 
 from canary import facts as f
-from canary.anomalies.online.log import Reread
+from canary.anomalies.online.losses.questions import Reread
 from canary.anomalies.online.losses.requests import request
 from canary.anomalies.online.meters import RandomReads, observe
 from canary.anomalies.online.scope import Scope

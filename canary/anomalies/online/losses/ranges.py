@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from canary.anomalies.online.log import Log, Missing
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Missing
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic

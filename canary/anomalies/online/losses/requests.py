@@ -1,6 +1,7 @@
 """Requests for re-reads: which ranges a fresh client is asked to read again."""
 
-from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Missing, Reread, Wanted
+from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log
+from canary.anomalies.online.losses.questions import Missing, Reread, Wanted
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import State, Topic
 from canary.anomalies.online.topology import liveness, timeline

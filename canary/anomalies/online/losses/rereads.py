@@ -1,8 +1,9 @@
 """What a re-read proves: a record that it was given stands there, one that it was not given is absent."""
 
 from canary import facts as f
-from canary.anomalies.online.log import Log, Missing, Reread, Unplaced
-from canary.anomalies.online.losses import random_reads, scrub
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses import log_start, other_id, random_reads, scrub
+from canary.anomalies.online.losses.questions import Missing, Reread, Unplaced
 from canary.anomalies.online.missing import PASSED, SKIPPED, absent, not_given, stop_awaiting
 from canary.anomalies.online.rules import wrong_cluster
 from canary.anomalies.online.rules.claims import copies
@@ -11,7 +12,7 @@ from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology import timeline
-from canary.anomalies.online.wanted import BESIDE, RANDOM, SCRUB, want
+from canary.anomalies.online.wanted import BESIDE, ONCE, OTHER_ID, RANDOM, SCRUB, want
 from canary.anomalies.violation import Records
 
 END_OF_LOG = "end of log"
@@ -37,6 +38,9 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     fact = wrong_cluster.believed(scope, fact)
     reached = min(fact.reached, reread.end)
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
+    if reread.reason == OTHER_ID:
+        other_id.fetched(scope, topic, reread, answered=fact.complete or ended)
+        return
     former = reread.former or (ended and not reread.present and _by_former(log, fact))
     former = former or _shows_nothing(scope, topic, reread, reached, ended=ended)
     asked = _asked(log, fact.request_id)
@@ -49,26 +53,30 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
         return
     if reread.present and not former and not asked:
         log.former_rereads = 0
+    if not former:
+        log_start.fetched(scope, topic, log, reread)
     first_absent = _judge_expected(scope, topic, log, reread, reached)
     _judge_asked(scope, topic, log, reread, fact.request_id, reached, ended=ended)
-    if reread.reason == "confirm":
-        return
     if reread.reason == SCRUB:
         scrub.ended(scope, log, reached)
-    elif ended and reread.reason != BEYOND and log.promised.overlaps(reached, reread.end):
-        _later(scope, log, max(reached, reread.start), reread.end, BEYOND)
+    if reread.reason not in ONCE:
+        _go_on(scope, log, reread, reached, first_absent, broke_off=not fact.complete and not ended, ended=ended)
+
+
+def _go_on(
+    scope: Scope, log: Log, reread: Reread, reached: int, first_absent: int | None, *, broke_off: bool, ended: bool
+) -> None:
+    """Ask for what is left of the range, and for what lies below a loss at its beginning."""
+    start = max(reached, reread.start)
+    if ended and reread.reason not in {BEYOND, SCRUB} and log.promised.overlaps(reached, reread.end):
+        _later(scope, log, start, reread.end, BEYOND)
         scope.found.urgent = True
-    elif not fact.complete and not ended and reached < reread.end and reread.reason != RANDOM:
-        _later(scope, log, max(reached, reread.start), reread.end, reread.reason)
+    elif broke_off and reached < reread.end and reread.reason not in {RANDOM, SCRUB}:
+        _later(scope, log, start, reread.end, reread.reason)
     if first_absent is not None and first_absent <= reread.start + 1 and reread.start > log.start:
         length = max(reread.end - reread.start, 1000)  # the loss may reach further down
-        want(
-            scope,
-            log,
-            max(log.start, reread.start - 2 * length),
-            reread.start,
-            _NEAR_LOSS if reread.reason == RANDOM else reread.reason,
-        )
+        reason = _NEAR_LOSS if reread.reason == RANDOM else reread.reason
+        want(scope, log, max(log.start, reread.start - 2 * length), reread.start, reason)
 
 
 def _asked(log: Log, request_id: int) -> list[Missing]:

@@ -163,8 +163,11 @@ def coordinators_seen(scope: Scope, fact: f.CoordinatorsSeen) -> None:
 
 def partition_seen(scope: Scope, fact: f.PartitionSeen) -> None:
     """Leader and in-sync replicas."""
+    topic = scope.topic(fact.topic)
+    if topic.is_in_question:
+        return
     timeline.partition_seen(scope, fact, ours=True)
-    log = scope.log(scope.topic(fact.topic), fact.partition)
+    log = scope.log(topic, fact.partition)
     replicas = timeline.broker_ids(fact.replicas)
     isr = timeline.broker_ids(fact.isr)
     if log.leader is not None and (log.leader != fact.leader or log.isr != isr):

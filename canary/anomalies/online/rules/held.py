@@ -7,7 +7,8 @@ move, so it is reported only for those records whose places still hold.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from canary.anomalies.online.log import Held, Log
+from canary.anomalies.online.log import Log
+from canary.anomalies.online.losses.questions import Held
 from canary.anomalies.online.missing import PASSED, not_given
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet

@@ -22,8 +22,8 @@ def positioned(scope: Scope, fact: f.Positioned) -> None:
     request_id = is_reread(fact.consumer)
     if request_id is not None:
         reread = log.rereads.get(request_id)
-        if reread is not None:  # what lies below is no longer in the log: the listed start judges it
-            reread.start = max(reread.start, fact.offset)
+        if reread is not None and fact.offset > reread.start:  # what lies below is no longer in the log
+            reread.start = reread.begins = fact.offset
         return
     if topic.is_former(fact.topic_id):
         return  # it still reads the former incarnation, and takes the new one's records for foreign

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from canary import facts as f
-from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log, Reread, Unplaced
+from canary.anomalies.online.log import READ_COMMITTED, READ_UNCOMMITTED, Log
+from canary.anomalies.online.losses.questions import Reread, Unplaced
 from canary.anomalies.online.meters import Histogram, Meters, count, observe
 from canary.anomalies.online.missing import miss
 from canary.anomalies.online.rules import phantoms, retention, transactions

@@ -10,7 +10,8 @@ input held at its start. Such a jump is reported only once what the outputs held
 """
 
 from canary import facts as f
-from canary.anomalies.online.log import READ_COMMITTED, Held
+from canary.anomalies.online.log import READ_COMMITTED
+from canary.anomalies.online.losses.questions import Held
 from canary.anomalies.online.scope import Found, Scope, Where, always
 from canary.anomalies.online.state import Transaction
 from canary.anomalies.violation import Records

@@ -55,11 +55,15 @@ def clock_seen(log: Log, now_ns: int) -> None:
     ages.forget_after(log.timeline, now_ns)
 
 
-def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: int) -> None:
-    """The log begins at ``start`` now. Promises below are expired if retention explains it.
+def explains(scope: Scope, topic: Topic, log: Log, start: int) -> bool:
+    """Whether all promises below a listed ``start`` are so old that the retention in force lets them expire."""
+    kept_ms, sent_ns, now_ns = topic.retention_ms, _sent_by(log, start), scope.state.now_ns
+    aged = not topic.compacted and _by_age(scope.state, kept_ms, (now_ns - sent_ns) / 1e6, sent_ns)
+    return bool(aged) or not log.promised.overlaps(0, start)
 
-    ``before_ns``: when it was last known to begin further down.
-    """
+
+def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
+    """The log begins at ``start`` now. Promises below are expired if retention explains it."""
     gone = log.promised.within(log.start, start)
     expired = sum(b - a for a, b in gone)
     _expire_missing(scope, topic, log, start)
@@ -85,7 +89,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int, before_ns: 
             "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
             "at_ns": scope.state.now_ns,
             "leader_epoch": before.get("leader_epoch", log.epoch),
-            "after_ns": before.get("after_ns", before_ns),
+            "after_ns": before.get("after_ns", log.begun_ns),
             "size": before.get("size", _size(log, scope.state.now_ns - _SIZED_NS)),
         }
     ages.forget_below(log.timeline, start)
@@ -111,7 +115,7 @@ def emptied(scope: Scope, topic: Topic, log: Log, fact: f.Listed, known_end: int
     later, has_earlier = ages.first_after(log.timeline, int(sent_ns))
     start = log.known_end if later is None else later
     if has_earlier and start > log.start:
-        start_advanced(scope, topic, log, start, log.listed_ns)
+        start_advanced(scope, topic, log, start)
 
 
 def _expire(scope: Scope, topic: Topic, stream: Stream, a: int, b: int) -> None:
