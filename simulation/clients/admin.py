@@ -89,7 +89,7 @@ class Admin:
                 if topic is None or code:
                     future.resolve(error=KafkaException(failure(code)))
                 else:
-                    future.resolve(_description(topic, nodes))
+                    future.resolve(_description(topic, topic.topic_id and self._link.cluster.other_id, nodes))
 
         self._ask_controller(futures.values(), answer, request_timeout)
         return futures
@@ -280,7 +280,7 @@ def _nodes(told: Metadata) -> dict[int, Node]:
     return {broker: Node(broker, *endpoint(broker), rack) for broker, rack in told.brokers}
 
 
-def _description(topic: TopicMeta, nodes: Mapping[int, Node]) -> TopicDescription:
+def _description(topic: TopicMeta, other_id: str | None, nodes: Mapping[int, Node]) -> TopicDescription:
     parts = [
         TopicPartitionInfo(
             part.id,
@@ -290,7 +290,7 @@ def _description(topic: TopicMeta, nodes: Mapping[int, Node]) -> TopicDescriptio
         )
         for part in topic.partitions
     ]
-    return TopicDescription(topic.name, uuid_of(topic.topic_id), False, parts)
+    return TopicDescription(topic.name, uuid_of(other_id or topic.topic_id), False, parts)
 
 
 @cache

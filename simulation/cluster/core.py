@@ -64,10 +64,12 @@ class Core:
     topics: TopicsRole
     transactions: TransactionsRole
 
-    ends_too_low = 0
+    ends_too_low: int | None = None
     """By so many offsets the ends that brokers list are too low."""
-    starts_too_high = 0
+    starts_too_high: int | None = None
     """And the starts too high."""
+    other_id: str | None = None
+    """The id that brokers give of each topic, in place of its own."""
 
     def __init__(
         self,

@@ -217,11 +217,11 @@ class Requests(Core):
         if replica is None or replica.lead is None:
             return Listing(error)
         if which == "earliest":
-            start = max(min(replica.log.start + self.starts_too_high, replica.hw), replica.log.start)
+            start = max(min(replica.log.start + (self.starts_too_high or 0), replica.hw), replica.log.start)
             return Listing(0, start, _epoch_at(replica.log))
         if replica.hw < replica.lead.start:
             return Listing(errors.OFFSET_NOT_AVAILABLE)
-        end = _visible_end(replica, replica.lead, isolation) - self.ends_too_low
+        end = _visible_end(replica, replica.lead, isolation) - (self.ends_too_low or 0)
         return Listing(0, max(end, replica.log.start), replica.lead.epoch)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import random
+from collections.abc import Callable
 
 from simulation.harms.harm import End, Harms
 from simulation.world.world import World
@@ -36,16 +38,17 @@ for _name in (
     _bug_harm(_name)
 
 
-def _listing_harm(name: str, field: str) -> None:
-    """Brokers list an end of logs that is a few offsets off, and serve what stands there all the same."""
+def _lie(name: str, field: str, told: Callable[[random.Random], int | str]) -> None:
+    """Brokers tell something that is not so, and serve all logs as they should."""
 
     def begin(world: World, dice: random.Random) -> End:
-        setattr(world.cluster, field, dice.randint(1, 5))
+        setattr(world.cluster, field, told(dice))
         stays = BUG_BEATS * world.plan.beat * dice.random()
-        return lambda: world.later(stays, lambda: setattr(world.cluster, field, 0))
+        return lambda: world.later(stays, lambda: setattr(world.cluster, field, None))
 
     BUGS.enter(name, begin, 0.5)
 
 
-_listing_harm("low-ends", "ends_too_low")
-_listing_harm("high-starts", "starts_too_high")
+_lie("low-ends", "ends_too_low", lambda dice: dice.randint(1, 5))
+_lie("high-starts", "starts_too_high", lambda dice: dice.randint(1, 5))
+_lie("other-ids", "other_id", lambda dice: base64.b64encode(dice.randbytes(16)).decode().rstrip("="))

@@ -118,6 +118,9 @@ class Metadata:
 class ClusterApi(Protocol):
     """The simulated cluster, as clients see it. ``site`` names where a client runs ("canary"): networks part sites."""
 
+    other_id: str | None
+    """The id that brokers give of each topic, in place of its own."""
+
     schedule: Any
     changed_at: dict[tuple[str, int], int]
     """By (topic, partition), a number that rises with each change that a fetch could see."""

@@ -232,6 +232,19 @@ TAKEN_OUT: Final = (
         (Edit(_RULES + "losses/log_start.py", "listed", "retention.explains(scope, topic, log, start)", "True"),),
     ),
     Mend(
+        "told-id-decides",
+        "45-B2",
+        "A topic is another one as soon as a broker gives an id that was never seen.",
+        (
+            Edit(
+                "canary/facts/incarnation.py",
+                "sighting",
+                "Sighting.NEW if agreed else Sighting.DOUBTFUL",
+                "Sighting.NEW",
+            ),
+        ),
+    ),
+    Mend(
         "silent-mode-is-safe",
         "45-A2",
         "A mode that promises nothing is not missed while another one does.",

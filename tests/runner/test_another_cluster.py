@@ -83,6 +83,11 @@ def acked(runner: ClusterRunner) -> int:
     return sum(one.acked for one in shown.partitions) if shown is not None else 0
 
 
+def goes_on(runner: ClusterRunner) -> None:
+    before = acked(runner)
+    until(lambda: acked(runner) > before + 100, 60, "probes are acknowledged")
+
+
 def test_it_is_said_that_another_cluster_answers_and_nothing_is_lost(
     here: Lab, there: Lab, settings: Settings, store: Store, *, long: bool
 ) -> None:
@@ -94,15 +99,14 @@ def test_it_is_said_that_another_cluster_answers_and_nothing_is_lost(
     runner.start()
     try:
         in_time(runner.probing.wait(START_S), "what is waited for")
-        until(lambda: acked(runner) > 100, 60, "probes are acknowledged")
+        goes_on(runner)
         for lost in ((), ("Produce", "Fetch")) if long else ((),):
             here.nemesis(Redirect("client", 1, there.port(1)), *(LoseAnswers(api, count=3) for api in lost))
             until(lambda: told(store) == {"another-cluster": "open"}, 60, "it is said, and nothing else")
             until(lambda: there.cluster_id in (runner.message or ""), 60, "which one it is")
             here.heal()
             in_time(runner.probing.wait(START_S), "it goes on")
-            before = acked(runner)
-            until(lambda: acked(runner) > before + 100, 60, "probes are acknowledged")
+            goes_on(runner)
             until(lambda: told(store) == {"another-cluster": "resolved"}, 60, "it has ended, and nothing was lost")
     finally:
         here.heal()
