@@ -12,6 +12,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.losses.questions import Reread
 from canary.anomalies.online.losses.requests import request
+from canary.anomalies.online.rules import retention
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Ask, OtherId, Topic
 from canary.anomalies.online.wanted import OTHER_ID
@@ -54,15 +55,18 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
             log.rereads[number].expected = [[offset, 1, sequence, tag]]
 
 
-def fetched(scope: Scope, topic: Topic, reread: Reread, *, answered: bool) -> None:
-    """One of the logs was read, if that was ``answered``; when all were, most of those that were decide."""
+def fetched(scope: Scope, topic: Topic, log: Log, reread: Reread, *, answered: bool) -> None:
+    """One of the logs was read, if that was ``answered``; when all were, most of those that were decide.
+
+    A promise that somebody deleted shows nothing; one whose time was over is in no log any more.
+    """
     ((offset, _, sequence, tag),) = reread.expected
     other = topic.other
     if other is None:
         return
     if any(reread.delivered.aligned(offset, offset + 1, sequence - offset, tag)):
         other.stands += 1
-    elif answered:
+    elif answered and (reread.begins is None or retention.explains(scope, topic, log, reread.begins)):
         other.stands -= 1
     if other.stands < 0 and not any(map(_asked, topic.logs.values())):
         _agree(scope, topic, other)
