@@ -233,7 +233,7 @@ ONLINE: Final[list[Mutation]] = [
         ("told", "any(map(_asked, topic.logs.values()))", "False"),
         ("told", "not logs or topic.over_ns is not None", "not logs"),
         ("told", "0 <= now_ns - other.asked_ns < _AGAIN_NS", "False"),
-        ("told", "log.rereads[number].expected = [[offset, 1, sequence, tag]]", "pass"),
+        ("told", "log.rereads[number].expected = [[offset, 1, *promise]]", "pass"),
         ("fetched", "other.stands += 1", "other.stands -= 1"),
         ("fetched", "other.stands < 0", "True"),
         ("fetched", "not any(map(_asked, topic.logs.values()))", "True"),

@@ -97,7 +97,7 @@ class Topic:
     gone_since_ns: int | None = None
     other: OtherId | None = None
     last_promised: dict[int, list[int]] = field(default_factory=dict)
-    """By partition: [offset, sequence, stream] of the last probe that was promised when this id was asked for last."""
+    """By partition: [offset, sequence, stream, sent (ns)] of the last promise when this id was asked for last."""
     over_ns: int | None = None
     """When it had been gone for so long that its promises are void."""
     voided: int = 0

@@ -29,7 +29,8 @@ def confirmed(topic: Topic, asked: Ask) -> None:
         claim = topic.logs[partition].claims.get(known_end - 1) if known_end and partition in topic.logs else None
         topic.last_promised.pop(partition, None)
         if claim is not None and known_end is not None:
-            topic.last_promised[partition] = [known_end - 1, *claim]
+            sent_ns = retention.sent_by(topic.logs[partition], known_end)
+            topic.last_promised[partition] = [known_end - 1, *claim, sent_ns]
 
 
 def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
@@ -50,23 +51,23 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
     elif not other.asked_ns or not 0 <= now_ns - other.asked_ns < _AGAIN_NS:
         other.asked_ns, other.stands = now_ns, 0
         for log in logs:
-            offset, sequence, tag = topic.last_promised[log.partition]
+            offset, *promise = topic.last_promised[log.partition]
             number = request(scope, topic, log, offset, offset + 1, OTHER_ID, to_the_end=True)
-            log.rereads[number].expected = [[offset, 1, sequence, tag]]
+            log.rereads[number].expected = [[offset, 1, *promise]]
 
 
-def fetched(scope: Scope, topic: Topic, log: Log, reread: Reread, *, answered: bool) -> None:
+def fetched(scope: Scope, topic: Topic, reread: Reread, *, answered: bool) -> None:
     """One of the logs was read, if that was ``answered``; when all were, most of those that were decide.
 
     A promise that somebody deleted shows nothing; one whose time was over is in no log any more.
     """
-    ((offset, _, sequence, tag),) = reread.expected
+    ((offset, _, sequence, tag, sent_ns),) = reread.expected
     other = topic.other
     if other is None:
         return
     if any(reread.delivered.aligned(offset, offset + 1, sequence - offset, tag)):
         other.stands += 1
-    elif answered and (reread.begins is None or retention.explains(scope, topic, log, reread.begins)):
+    elif answered and (reread.begins is None or retention.is_over(scope, topic, sent_ns)):
         other.stands -= 1
     if other.stands < 0 and not any(map(_asked, topic.logs.values())):
         _agree(scope, topic, other)

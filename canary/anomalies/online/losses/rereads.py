@@ -39,7 +39,7 @@ def ended(scope: Scope, fact: f.RereadEnded) -> None:
     reached = min(fact.reached, reread.end)
     ended = fact.error is not None and fact.error.startswith(END_OF_LOG)
     if reread.reason == OTHER_ID:
-        other_id.fetched(scope, topic, log, reread, answered=fact.complete or ended)
+        other_id.fetched(scope, topic, reread, answered=fact.complete or ended)
         return
     former = reread.former or (ended and not reread.present and _by_former(log, fact))
     former = former or _shows_nothing(scope, topic, reread, reached, ended=ended)

@@ -57,9 +57,13 @@ def clock_seen(log: Log, now_ns: int) -> None:
 
 def explains(scope: Scope, topic: Topic, log: Log, start: int) -> bool:
     """Whether all promises below a listed ``start`` are so old that the retention in force lets them expire."""
-    kept_ms, sent_ns, now_ns = topic.retention_ms, _sent_by(log, start), scope.state.now_ns
-    aged = not topic.compacted and _by_age(scope.state, kept_ms, (now_ns - sent_ns) / 1e6, sent_ns)
-    return bool(aged) or not log.promised.overlaps(0, start)
+    return is_over(scope, topic, sent_by(log, start)) or not log.promised.overlaps(0, start)
+
+
+def is_over(scope: Scope, topic: Topic, sent_ns: int) -> bool:
+    """Whether retention.ms lets expire what was sent then."""
+    age_ms = (scope.state.now_ns - sent_ns) / 1e6
+    return not topic.compacted and bool(_by_age(scope.state, topic.retention_ms, age_ms, sent_ns))
 
 
 def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
@@ -86,7 +90,7 @@ def start_advanced(scope: Scope, topic: Topic, log: Log, start: int) -> None:
             "first": before["first"],
             "count": before["count"] + expired,
             "start": start,
-            "youngest_ns": max(before["youngest_ns"], _sent_by(log, start)),
+            "youngest_ns": max(before["youngest_ns"], sent_by(log, start)),
             "at_ns": scope.state.now_ns,
             "leader_epoch": before.get("leader_epoch", log.epoch),
             "after_ns": before.get("after_ns", log.begun_ns),
@@ -161,7 +165,7 @@ def _size(log: Log, since_ns: int) -> int | None:
     return None if log.size is None or log.size[0] < since_ns else log.size[1]
 
 
-def _sent_by(log: Log, start: int) -> int:
+def sent_by(log: Log, start: int) -> int:
     """Return when (ns) about the last record below ``start`` was sent, 0 if that is not known."""
     return ages.sent_at(log.timeline, start - 1) or 0
 
