@@ -126,6 +126,24 @@ CLUSTER_ANOMALIES = (
         picture=(("leader epoch", "7 8 9 | !4"),),
     ),
     Anomaly(
+        name="metadata-went-back",
+        title="The cluster's metadata went back",
+        severities=("critical",),
+        scopes=("watch", "online"),
+        meaning="For 60 s every answer of the metadata quorum, through most of the brokers, has had a lower epoch of "
+        "its leader, or a lower end of its log, than one before; both only rise.",
+        implies="The controllers have lost metadata that they had acknowledged, or were given back an old state. "
+        "Brokers that follow them know no topics, and rename what they hold to TOPIC-PARTITION.*-stray; brokers "
+        "that do not follow them yet still serve everything, until they are started again.",
+        do_first="Restart no broker that still serves. Keep the brokers' data directories, __cluster_metadata-0 above "
+        "all, and look at the controllers' disks.",
+        source="KIP-500, KIP-595 (epochs); ARCHITECTURE decision 7",
+        allowed="A controller that is cut off answers with an older epoch: no answer may be newer meanwhile, and the "
+        "log must grow, which takes a majority.",
+        shows="damage",
+        picture=(("the quorum's epoch", "11 12 | !1"), ("its log", "a b c | .")),
+    ),
+    Anomaly(
         name="promises-void",
         title="Acknowledged writes went with their topic",
         severities=("critical",),

@@ -24,6 +24,8 @@ from enum import Enum, auto
 from typing import Final
 
 _STANDARD: Final = str.maketrans("-_", "+/")
+AGREED_S: Final = 60.0
+"""For so long all that brokers give must be older, before that is believed: one that is cut off gives it, too."""
 
 
 def one_form(topic_id: str) -> str:

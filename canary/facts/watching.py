@@ -163,12 +163,18 @@ class EpochSeen:
 
 @dataclass(frozen=True, slots=True)
 class QuorumSeen:
-    """The controller that leads a KRaft cluster, since its epoch, and the voters, "3001,3002" (DescribeQuorum)."""
+    """The controller that leads a KRaft cluster, since its epoch, and the voters, "3001,3002" (DescribeQuorum).
+
+    ``high_watermark``: up to where the metadata log is committed. ``through``: the broker that handed the question on;
+    None: whichever was at hand.
+    """
 
     at_ns: int
     controller: int
     leader_epoch: int
     brokers: str
+    high_watermark: int | None = None
+    through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,17 +38,23 @@ class Damageable(Cluster):
         _log.info("log_truncated", broker=broker, topic=topic, partition=partition, before=cut.before, after=cut.after)
         return cut
 
-    def wipe(self, broker: int) -> None:
-        """Give a stopped broker an empty disk: the same node id, a new directory id, and no replica.
+    def wipe(self, node: int) -> None:
+        """Give a stopped node an empty disk, formatted for the same cluster: the same node id, a new directory id.
+
+        A broker has no replica then, a controller no metadata.
 
         Raises:
-            LabError: it runs, or is none.
+            LabError: it runs, there is none, or it is ZooKeeper.
         """
-        self._site.require_broker(broker)
-        self._site.require_stopped(broker, "its disk is emptied")
-        events.note(self.directory, "wiped", (broker,))
-        shutil.rmtree(self._site.data(broker))
-        self._site.configure(self._site.state(), broker)
+        now = self._site.state()
+        self._site.require_stopped(node, "its disk is emptied")
+        if now.zookeeper:
+            self._site.require_broker(node)
+        events.note(self.directory, "wiped", (node,))
+        shutil.rmtree(self._site.data(node))
+        self._site.configure(now, node)
+        if node in now.controllers:
+            self._site.format_controller(now, node)
 
     def copy_data(self, node: int) -> Path:
         """Keep a copy of a stopped node's data, and return where it is; for put_data().

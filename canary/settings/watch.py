@@ -197,7 +197,7 @@ class WatchSettings(Section):
     quorum: bool = Field(
         False,
         description="Whether the metadata quorum of a KRaft cluster is asked which controller leads, and how far the "
-        "others are. Needs the right to Describe the cluster.",
+        "others are; and whether its metadata has gone back. Needs the right to Describe the cluster.",
     )
     replicas: tuple[_Pattern, ...] = Field(
         (),

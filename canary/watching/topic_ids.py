@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from canary.facts import TopicSeen
+from canary.facts.incarnation import AGREED_S
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
@@ -18,7 +19,6 @@ from canary.wire.errors import WireError
 
 log = structlog.get_logger(__name__)
 
-AGREED_S: Final = 60.0
 _EVERY_S: Final = 5.0
 _TIMEOUT_S: Final = 2.0
 
@@ -101,7 +101,7 @@ def answers(config: Mapping[str, object], topics: Collection[str]) -> Answers:
     from canary.wire.client import opened  # noqa: PLC0415  # the same
 
     with opened(config, _TIMEOUT_S) as admin:
-        brokers, controller = replicas.brokers(admin)
+        brokers, controller, _ = replicas.members(admin)
         found: dict[int, dict[str, tuple[str | None, int]]] = {}
         for broker in brokers:
             try:

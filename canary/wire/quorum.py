@@ -47,10 +47,12 @@ class Quorum:
     observers: tuple[QuorumReplica, ...]
 
 
-def quorum(admin: Any) -> Quorum:
-    """Ask the active controller, through whichever broker is at hand. Needs the right to Describe the cluster.
+def quorum(admin: Any, broker: int | None = None) -> Quorum:
+    """Ask the active controller, through one broker. Needs the right to Describe the cluster.
 
-    ``admin`` is a client (``canary.wire.client.opened``).
+    Args:
+        admin: a client (``canary.wire.client.opened``).
+        broker: the id of the one that hands the question on, None: whichever is at hand.
 
     Raises:
         WireError: no answer; ``code`` says why: ``UNSUPPORTED_VERSION``: no KRaft cluster of Kafka 3.3 or later;
@@ -58,7 +60,7 @@ def quorum(admin: Any) -> Quorum:
     """
     topics = DescribeQuorumRequest.TopicData
     log = topics(topic_name=_LOG, partitions=[topics.PartitionData(partition_index=0)])
-    answer = asked(admin, DescribeQuorumRequest(topics=[log]))
+    answer = asked(admin, DescribeQuorumRequest(topics=[log]), broker)
     if answer.error_code:
         raise failed(answer.error_code, "the metadata quorum")
     found = next((one for topic in answer.topics for one in topic.partitions), None)

@@ -7,7 +7,7 @@ Redpanda) are asked for Metadata, which has no ELR.
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
 from kafka.protocol.metadata.metadata import MetadataRequest
@@ -100,14 +100,22 @@ def _by_number(
     return tuple(sorted(found or (), key=lambda one: one.partition)) or WireError(f"nothing is said of topic {topic}")
 
 
-def brokers(admin: Any) -> tuple[list[int], int]:
-    """Return the ids of all brokers, and of that which clients take for the controller, as a broker at hand knows them.
+class Members(NamedTuple):
+    """The ids of all brokers and of that which clients take for the controller, and of the cluster (None: not told)."""
+
+    brokers: list[int]
+    controller: int
+    cluster_id: str | None
+
+
+def members(admin: Any, broker: int | None = None) -> Members:
+    """Return what a broker, None: whichever is at hand, knows of its cluster.
 
     Raises:
         WireError: it does not answer.
     """
-    answer = asked(admin, MetadataRequest(topics=[]))
-    return sorted(one.node_id for one in answer.brokers), int(answer.controller_id)
+    answer = asked(admin, MetadataRequest(topics=[]), broker)
+    return Members(sorted(one.node_id for one in answer.brokers), int(answer.controller_id), answer.cluster_id)
 
 
 def names(admin: Any) -> list[str]:

@@ -193,7 +193,7 @@ ANOTHER: Final = Runbook(
 )
 GONE: Final = Runbook(
     title="A topic is gone, with what was acknowledged in it",
-    kinds=("promises-void", "watched-topic-gone", "topic-deleted"),
+    kinds=("promises-void", "watched-topic-gone", "topic-deleted", "metadata-went-back"),
     means=(
         Step(
             "Somebody deleted the topic, or the cluster has lost the metadata in which it is: a controller's disk that "
@@ -208,6 +208,11 @@ GONE: Final = Runbook(
     ),
     stop=(
         shared.TOUCH_NOTHING,
+        Step(
+            "The metadata went back, and the topics are still there: restart no broker. Each serves what it holds by "
+            "the metadata that it had, and loses that with its next start.",
+            run.QUORUM,
+        ),
         Step(
             "What is left is on the brokers' disks, and not for long: as TOPIC-PARTITION.*-delete for "
             "file.delete.delay.ms, a minute by default, or, where metadata was lost, as *-stray. If nobody meant it, "

@@ -270,6 +270,7 @@ NEVER: dict[str, str] = {
     "clock-skew": "the topics of the world have CreateTime",
     "offset-regression": "no other topic's offsets are watched",
     "unexplained-expiry": "no topic of the world has a retention.bytes",
+    "metadata-went-back": "the world's quorum is not asked",
     "watched-topic-gone": "no topic of another is named under watch, and patterns match Kafka's own only",
     "topic-deleted": "none is deleted that is not probed",
     "replica-divergence": "no replicas are compared",

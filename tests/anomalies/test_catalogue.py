@@ -17,7 +17,7 @@ int-poll-skip int-nonmonotonic-poll int-send-skip int-nonmonotonic-send nonmonot
 zombie-write truncation offset-regression committed-offset-regression early-expiry offline-partition isr-of-one
 unexplained-expiry
 under-min-isr isr-below-half under-replicated unclean-election leader-epoch-regression topic-recreated another-cluster
-promises-void watched-topic-gone topic-deleted
+metadata-went-back promises-void watched-topic-gone topic-deleted
 clock-skew blind memory-lost unwritable stalled group-stuck group-reset group-offsets-expired hanging-transaction
 replica-divergence
 mirror-gap mirror-offset-skips mirror-copies

@@ -21,7 +21,16 @@ from canary.anomalies.online.rules import (
 )
 from canary.anomalies.online.scope import Findings, Scope
 from canary.anomalies.online.state import State
-from canary.anomalies.online.topology import clock, conditions, elections, lineages, liveness, regressions, timeline
+from canary.anomalies.online.topology import (
+    clock,
+    conditions,
+    elections,
+    lineages,
+    liveness,
+    quorum,
+    regressions,
+    timeline,
+)
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation, violation_of
 from canary.facts.batch import runs
@@ -80,7 +89,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,
     f.EpochSeen: lineages.seen,
-    f.QuorumSeen: timeline.quorum_seen,
+    f.QuorumSeen: quorum.seen,
     f.ClockSeen: clock.seen,
     f.Reported: _reported,
 }

@@ -135,7 +135,7 @@ def cut(
 
 
 def wipe(broker: BrokerArgument, directory: DirectoryOption = None, *, json: JsonOption = False) -> None:
-    """Empty the disk of a killed broker: it comes back with its id and no data.
+    """Empty the disk of a killed broker or controller: it comes back with its id, the cluster's id and no data.
 
     Example: canary lab wipe 3
     """

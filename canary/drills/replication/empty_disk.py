@@ -14,7 +14,7 @@ from canary.drills.stage import PROBES, Stage, Topic
 from canary.drills.steps.brokers import Start, Stop, Wipe
 from canary.drills.steps.waiting import UntilAcked, UntilIsr, UntilReadable
 
-_STEPS = (UntilAcked(20), Stop((2,)), Wipe(2), Start((2,), wait=False))
+_STEPS = (UntilAcked(20), Stop((2,)), Wipe((2,)), Start((2,), wait=False))
 _LONE = Stage(topics={PROBES: Topic(replicas=((2,),))}, cluster={"watch": {"topics": []}})
 
 DRILL = Drill(

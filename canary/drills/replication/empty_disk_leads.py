@@ -24,7 +24,7 @@ DRILL = Drill(
     title="The last one in sync comes back with an empty disk, and leads",
     source="why-fsync (storage that forgets); KIP-966",
     stage=_STAGE,
-    steps=(*_DEAD, Wipe(2), *_BACK),
+    steps=(*_DEAD, Wipe((2,)), *_BACK),
     says=(
         Said("lost-write", at="gone"),
         Said("truncation", at="gone", how="first"),

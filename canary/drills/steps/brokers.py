@@ -215,17 +215,18 @@ class LosePageCache(Step):
 
 @dataclass(frozen=True, slots=True)
 class Wipe(Step):
-    """A broker that does not run has an empty disk: another machine that is given its id."""
+    """Nodes that do not run have empty disks, formatted for the same cluster: other machines with their ids."""
 
-    broker: int
+    nodes: tuple[int, ...]
 
     def take(self, rig: Rig) -> None:
-        """Empty it."""
-        rig.lab.wipe(self.broker)
+        """Empty them."""
+        for node in self.nodes:
+            rig.lab.wipe(node)
 
     def __str__(self) -> str:
         """Say it."""
-        return f"broker {self.broker} has an empty disk"
+        return f"{named(self.nodes)} {'has an empty disk' if len(self.nodes) == 1 else 'have empty disks'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from canary.lab import Lab, LabError
 _REQUEST_S: Final = 60.0
 _START_S: Final = 60.0
 _WINDOW_S: Final = 3600
+_SEGMENT_BYTES: Final = 1 << 29
 
 
 def _done(asked: Future[Any], what: str) -> None:
@@ -95,15 +96,38 @@ class Configure(Step):
 
     def take(self, rig: Rig) -> None:
         """Change them."""
+        _done(self.asked(rig), str(self))
+
+    def asked(self, rig: Rig) -> Future[Any]:
+        """Ask for it, and do not wait."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in self.config.items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=entries)
-        _done(rig.admin.incremental_alter_configs([resource])[resource], str(self))
+        asked: Future[Any] = rig.admin.incremental_alter_configs([resource])[resource]
+        return asked
 
     def __str__(self) -> str:
         """Say it."""
         return f"somebody sets {', '.join('='.join(one) for one in self.config.items())} on {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureAgain(Step):
+    """A setting of a topic is changed so many times: the metadata log has as many more entries."""
+
+    times: int
+    topic: str = PROBES
+
+    def take(self, rig: Rig) -> None:
+        """Change it."""
+        changes = [Configure({"segment.bytes": str(_SEGMENT_BYTES + n)}, self.topic) for n in range(self.times)]
+        for asked in [one.asked(rig) for one in changes]:
+            _done(asked, str(self))
+
+    def __str__(self) -> str:
+        """Say it."""
+        return f"a tool changes a setting of {self.topic} {self.times} times"
 
 
 @dataclass(frozen=True, slots=True)

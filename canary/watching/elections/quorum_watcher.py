@@ -1,36 +1,49 @@
 """The thread that asks which controller leads, and how far the other ones are."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from canary.facts import QuorumSeen
 from canary.metrics.watched.elections import QuorumWatched, VoterSeen
-from canary.threads.ports import Clock, Inbox
 from canary.watching.elections.asking import WireWatcher
 from canary.wire.errors import WireError
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from canary.threads.ports import Clock, Inbox
+    from canary.wire.quorum import Quorum
+
 
 class QuorumWatcher(WireWatcher):
-    """Asks until stopped; changes become QuorumSeen facts in ``inbox``.
+    """Asks until stopped, through one broker after the other: one that is cut off may lead to a former controller.
+
+    Each answer becomes a QuorumSeen fact in ``inbox``, of the cluster that the broker said it belongs to.
 
     ``latest`` is what is known now, None before the first round.
     """
 
     def __init__(self, config: Mapping[str, object], inbox: Inbox, clock: Clock, interval_s: float) -> None:
         super().__init__("quorum-watcher", config, inbox, clock, interval_s)
-        self._told: tuple[int, int, str] | None = None
+        self._cluster_id: str | None = None
+        self._brokers: list[int] = []
+        self._turn = 0
         self._silent_ns: dict[int, int] = {}
         self.latest: QuorumWatched | None = None
 
     def look(self, admin: Any) -> None:
         """Ask once."""
-        from canary.wire.quorum import quorum  # noqa: PLC0415  # 23 MB, for whoever has this in the settings
-
-        found, now_ns = quorum(admin), self._clock.now_ns()
-        told = (found.leader, found.epoch, ",".join(str(one.node) for one in found.voters))
-        if told != self._told:
-            self._told = told
-            self._inbox.tell([QuorumSeen(now_ns, *told)])
+        self._turn += 1
+        through = self._brokers[self._turn % len(self._brokers)] if self._brokers else None
+        try:
+            found = self._through(admin, through)
+        except WireError as error:
+            if through is None or error.code:
+                raise
+            through, found = None, self._through(admin, None)
+        now_ns, ids = self._clock.now_ns(), ",".join(str(one.node) for one in found.voters)
+        self._inbox.tell([QuorumSeen(now_ns, found.leader, found.epoch, ids, found.high_watermark, through)])
         newest_ms = max((one.caught_up_ms or 0 for one in found.voters), default=0)  # by the leader's clock: its own
         voters = tuple(
             VoterSeen(one.node, one.lag, self._behind_s(one.node, one.caught_up_ms, newest_ms, now_ns))
@@ -38,6 +51,18 @@ class QuorumWatcher(WireWatcher):
         )
         self.failing = None
         self.latest = QuorumWatched(now_ns, found.leader, found.epoch, voters)
+
+    def _through(self, admin: Any, broker: int | None) -> Quorum:
+        from canary.wire.quorum import quorum  # noqa: PLC0415  # 23 MB, for whoever has this in the settings
+        from canary.wire.replicas import members  # noqa: PLC0415  # the same
+
+        found = quorum(admin, broker)
+        self._brokers, _, self._cluster_id = members(admin, broker)
+        return found
+
+    def _met(self) -> str | None:
+        """Return which cluster the last answer is of."""
+        return self._cluster_id
 
     def _behind_s(self, node: int, caught_up_ms: int | None, newest_ms: int, now_ns: int) -> float:
         """Return for how long a voter has been behind; of one that never had all, since that was seen first."""

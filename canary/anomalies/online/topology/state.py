@@ -235,6 +235,22 @@ class ControllerTold:
 
 
 @dataclass(slots=True)
+class Quorum:
+    """The metadata quorum when it was last told: the epoch of its leader, and the highest end of its log.
+
+    ``back_ns``: since when all answers are older, 0: they are not; the end was ``back_end`` then, and the answers came
+    through these brokers.
+    """
+
+    epoch: int
+    end: int
+    at_ns: int
+    back_ns: int = 0
+    back_end: int = 0
+    through: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Condition:
     """Something that holds since ``watched_ns`` (watched time) and ``at_ns``; last reported at ``said_ns``."""
 
@@ -269,6 +285,7 @@ class Topology:
     lineages: dict[tuple[str, int], Lineage] = field(default_factory=dict)
     quorum_epoch: int = -1
     """The epoch of the controller, where the metadata quorum itself tells it; -1: it is not asked."""
+    quorum: Quorum | None = None
     conditions: dict[tuple[str, str, int], Condition] = field(default_factory=dict)
     unclean: dict[tuple[str, int], int] = field(default_factory=dict)
     """Elections of leaders outside the last known ISR, ever."""
