@@ -47,3 +47,20 @@ def test_a_lab_of_one_controller_from_before_is_known(tmp_path: Path) -> None:
     lab = Lab.attach(tmp_path)
     assert (lab.controllers, lab.brokers, lab.version) == ((CONTROLLER,), (1,), written["version"])
     assert lab.port(1) == written["ports"]["1"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_controller_that_is_wiped_is_formatted_with_the_cluster_s_id_and_knows_nothing(tmp_path: Path) -> None:
+    lone = NodeProperties({"min.insync.replicas": 1})
+    with Lab(tmp_path, 1, profile="quick", properties=lone, die_with_parent=True) as lab:
+        before = lab._site.cluster_id_of(CONTROLLER)
+        with pytest.raises(LabError, match="is running"):
+            lab.wipe(CONTROLLER)
+        lab.kill(1)
+        lab.kill(CONTROLLER)
+        lab.wipe(CONTROLLER)
+        lab.wipe(1)
+        assert lab._site.cluster_id_of(CONTROLLER) == lab._site.cluster_id_of(1) == before
+        lab.restart(CONTROLLER)
+        lab.start_broker(1)

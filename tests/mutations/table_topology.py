@@ -272,6 +272,19 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("_went_back", "scope.state.topology.quorum = Quorum(fact.leader_epoch, end, fact.at_ns)", "pass"),
     ),
     *mutations(
+        "canary/watching/elections/quorum_watcher.py",
+        (("tests/watching/test_quorum_watcher.py",),),
+        ("QuorumWatcher.look", "self._turn += 1", "pass"),
+        ("QuorumWatcher.look", "through is None or error.code", "True"),
+        ("QuorumWatcher.look", "through is None or error.code", "through is None"),
+        (
+            "QuorumWatcher.look",
+            "through, found = None, self._through(admin, None)",
+            "found = self._through(admin, None)",
+        ),
+        ("QuorumWatcher._through", "members(admin, broker)", "members(admin)"),
+    ),
+    *mutations(
         "canary/watching/elections/lineages.py",
         (("tests/watching/test_lineages.py",),),
         ("Lineages.wanted", "told is None or told.present.topic_id != present.topic_id", "told is None"),
