@@ -314,7 +314,8 @@ TAKEN_OUT: Final = (
         "C4",
         "The times of a clock that was ahead are believed after a restart: what expires then expires too early.",
         (
-            Edit(_RULES + "rules/cluster.py", "runner_started", "state.now_ns = fact.at_ns", "pass"),
+            Edit(_RULES + "topology/clock.py", "began", "_set_back(state, fact.at_ns)", "pass"),
+            Edit(_RULES + "topology/clock.py", "began", "state.now_ns = fact.at_ns", "pass"),
             Edit(_RULES + "rules/cluster.py", "runner_started", "retention.clock_seen(log, fact.at_ns)", "pass"),
         ),
     ),

@@ -31,6 +31,19 @@ ISR_OF_ONE = Plan(
 """An ISR that shrinks to one, whose last member loses power: the seeds' own story."""
 
 WENT_WRONG: dict[str, Plan] = {
+    "a clock that is set while the canary runs, and then starts a day ahead, and is put right": Plan(
+        seed=12,
+        hours=0.12,
+        grain=5.0,
+        partitions=1,
+        modes=("idempotent",),
+        retention_s=20000.0,
+        strikes=(
+            Strike(at=120.0, harm="step-clock", lasts=1.0, seed=3931840016),
+            Strike(at=180.0, harm="clock-ahead", lasts=30.0, seed=985756081),
+            Strike(at=300.0, harm="isr-of-one-then-power", lasts=120.0, seed=2491783538),
+        ),
+    ),
     "a database that fails over, and forgets what had been filed": Plan(
         seed=3,
         hours=0.1,

@@ -147,7 +147,7 @@ def _built(hint: Any) -> _Convert | None:
         return lambda value: tuple([build(one) for one in value])
     if isinstance(hint, type) and issubclass(hint, tuple):
         builds = [_built(of) or _same for of in typing.get_type_hints(hint).values()]
-        return lambda value: hint(*(build(one) for build, one in zip(builds, value, strict=True)))
+        return lambda value: hint(*(build(one) for build, one in zip(builds, value, strict=False)))  # older: fewer
     return _built_dataclass(cast("Any", hint)) if dataclasses.is_dataclass(hint) else None
 
 

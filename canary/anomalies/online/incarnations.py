@@ -11,7 +11,7 @@ from canary.anomalies.online.losses import confirmation, other_id
 from canary.anomalies.online.rules import retention, wrong_cluster
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.state import ASKS_KEPT, Ask, Topic
+from canary.anomalies.online.state import ASKS_KEPT, Ask, FormerLimit, Topic
 from canary.anomalies.online.topology import clock, liveness, timeline
 from canary.facts.incarnation import Sighting, sighting
 
@@ -174,7 +174,7 @@ def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
         (topic.former_retention_bytes, topic.retention_bytes, fact.retention_bytes),
     ):
         if before is not None and not topic.compacted and (before != now or compacted):
-            formers.append([fact.at_ns, before])
+            formers.append(FormerLimit(fact.at_ns, before))
             del formers[:-_RETENTIONS_KEPT]
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas

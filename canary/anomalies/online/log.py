@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from canary.anomalies.online.losses.questions import Held, Missing, Regression, Reread, Unplaced, Wanted
+from canary.anomalies.online.meters import Reading
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.sets.runs import RunMap
 from canary.anomalies.online.stream import Stream
@@ -89,9 +90,9 @@ class Log:
     """What the replicated end was when the end was asked for last."""
     whole_epoch: int | None = None
     """The epoch in which the end was last listed at or above all that was promised."""
-    whole: list[int] = field(default_factory=lambda: [0, 0])
-    """[when (ns), up to where] that was while nothing was in doubt: the log was not cut below by then. A new epoch's
-    log, which may be cut and have grown again, is in doubt until its tail was read again."""
+    whole: Reading = field(default_factory=lambda: Reading(0, 0))
+    """Up to where that was while nothing was in doubt: the log was not cut below by then. A new epoch's log, which may
+    be cut and have grown again, is in doubt until its tail was read again."""
     leader: int | None = None
     led_ns: int = 0
     """When ``leader`` was first seen to lead: a write that was sent before is of no single leader's latency."""
@@ -163,8 +164,8 @@ class Log:
     """Those of them that were sent after the log was seen to be cut."""
     timeline: list[list[int]] = field(default_factory=list)
     """When offsets were sent, in points and lines (canary.anomalies.online.sets.ages): how old an expired one was."""
-    size: list[int] | None = None
-    """[when (ns), how many bytes] the leader's log was measured to have last; None: it never was."""
+    size: Reading | None = None
+    """How many bytes the leader's log was measured to have last; None: it never was."""
     expiry: dict[str, Any] | None = None
     """An advance of the start over promises; waits until the retention in force is known."""
     changes: list[dict[str, Any]] = field(default_factory=list)

@@ -2,9 +2,17 @@
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds in seconds; +Inf is implied."""
+
+
+class Reading(NamedTuple):
+    """What was last known of a quantity, and when; ``known_ns`` is 0 where that is not known."""
+
+    known_ns: int
+    value: int
 
 
 @dataclass(slots=True)
@@ -61,12 +69,6 @@ class LeaderMeters:
     delivery_latency: Histogram = field(default_factory=Histogram)
     failures: int = 0
     """Probes that failed, or whose outcome is unknown."""
-
-
-def set_back(meters: Meters, now_ns: int) -> None:
-    """Nothing happened later than now: the clock of the process before may have been ahead."""
-    for times in (meters.promised_ns, meters.unread_ns, meters.given_ns, meters.unverified_ns):
-        times.update({mode: min(at_ns, now_ns) for mode, at_ns in times.items()})
 
 
 def count(counter: dict[str, int], name: str, n: int) -> None:

@@ -39,8 +39,8 @@ def seek(log: Log, missing: Missing) -> None:
     end = missing.offset + missing.count
     if missing.verified_ns is None:
         missing.verified_ns = log.last_verified(end)
-    if missing.by_end and end <= log.whole[1]:
-        missing.verified_ns = max(missing.verified_ns, log.whole[0])
+    if missing.by_end and end <= log.whole.value:
+        missing.verified_ns = max(missing.verified_ns, log.whole.known_ns)
     log.missing.append(missing)
     sets = (log.sought, log.absent) if missing.state == "absent" else (log.sought,)
     for by_stream in sets:

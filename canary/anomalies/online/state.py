@@ -6,7 +6,7 @@ a number, a text, a container of these, or another such dataclass. Field names a
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, NamedTuple
 
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
@@ -22,6 +22,32 @@ _FREE = -1
 """The generation of what stands in the place of a forgotten stream."""
 ASKS_KEPT = 8
 """The last rounds of asking whose answers may still come."""
+
+
+class FormerLimit(NamedTuple):
+    """A retention, of bytes or of ms, that was in force until then."""
+
+    until_ns: int
+    value: int
+
+
+class ClockStep(NamedTuple):
+    """The machine's clock was set.
+
+    ``back_ns``: by how much it was set back (less than 0: forward). ``ahead_ns``: how far it was ahead of the runner's
+    before.
+    """
+
+    at_ns: int
+    back_ns: int
+    ahead_ns: int = 0
+
+
+class Lookup(NamedTuple):
+    """A question to the store: since when it answers that it does not know (0: not yet), and when it is asked again."""
+
+    unknown_ns: int = 0
+    again_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -103,11 +129,10 @@ class Topic:
     voided: int = 0
     """How many promises are void since it is over, or gone."""
     retention_ms: int | None = None
-    former_retentions: list[list[int]] = field(default_factory=list)
-    """[until_ns, ms]: the last retentions before the present one."""
+    former_retentions: list[FormerLimit] = field(default_factory=list)
+    """In ms: the last ones before the present one."""
     retention_bytes: int | None = None
-    former_retention_bytes: list[list[int]] = field(default_factory=list)
-    """[until_ns, bytes]: the same as ``former_retentions`` of retention.bytes."""
+    former_retention_bytes: list[FormerLimit] = field(default_factory=list)
     min_insync_replicas: int | None = None
     compacted: bool = False
     promises: int = 0
@@ -239,8 +264,8 @@ class State:
     """What the machine's clock said when a process or a round began last."""
     clock_ahead_ns: int = 0
     """How far the machine's clock is ahead of the runner's, which does not follow when it is set."""
-    clock_steps: list[list[int]] = field(default_factory=list)
-    """[when, by how much the machine's clock was set back (less than 0: forward), ``clock_ahead_ns`` before] (ns)."""
+    clock_steps: list[ClockStep] = field(default_factory=list)
+    """The oldest one first."""
     ordinal: int = 0
     """Number of facts folded."""
     next_request: int = 1
@@ -274,9 +299,8 @@ class State:
     """Other runners' producers: producer_id to the highest generation that the store knows (-1: none)."""
     doubts: dict[int, list[list[Any]]] = field(default_factory=dict)
     """By unknown producer: [topic, partition, offset, generation, sequence, consumer] until it is known whose."""
-    lookups: dict[int, list[int]] = field(default_factory=dict)
-    """By producer of ``doubts``: [when the store first said that it does not know it (0: not yet), when it is asked
-    again] (ns)."""
+    lookups: dict[int, Lookup] = field(default_factory=dict)
+    """By producer of ``doubts``."""
     torn: dict[tuple[int, int], IntervalSet] = field(default_factory=dict)
     """(producer_id, generation) to its transactions that were reported as seen only in part."""
     transactions: dict[tuple[int, int, int], Transaction] = field(default_factory=dict)

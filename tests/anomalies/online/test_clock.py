@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Findings, Tracker
+from canary.anomalies.online.state import Stall
+from canary.anomalies.violation import Violation
 from tests.anomalies.online.test_tracker_liveness import Watched, read, skews
 from tests.anomalies.online.test_tracker_retention import NOW_NS, starts_at
 from tests.support.bench import PRODUCER, RC, TOPIC, Bench
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 S = 10**9
 HOUR_MS = 3600_000
+DAY = 86_400 * S
 EARLY = "early-expiry"
 
 
@@ -107,7 +114,8 @@ def test_a_start_after_the_machines_clock_was_put_forward_leaves_no_doubt() -> N
 def test_a_step_that_an_older_release_remembers_counts() -> None:
     bench = Machine()
     bench.wrote(then_s=2500)
-    bench.tracker.state.clock_steps = [[bench.now_ns, 1200 * S]]
+    dumped = orjson.loads(bench.tracker.dump()) | {"clock_steps": [[bench.now_ns, 1200 * S]]}
+    bench.tracker = Tracker.load(orjson.dumps(dumped))
     assert starts_at(bench, 10, HOUR_MS) == []
 
 
@@ -214,3 +222,163 @@ def test_what_happened_before_the_clock_was_set_keeps_its_time(set_s: int, *, kn
     assert abs(early.at_ns - bench.now_ns - set_s * S) < 60 * S
     assert (early.happened_after_ns is not None) is known
     assert early.happened_after_ns is None or early.happened_after_ns <= before_ns
+
+
+@dataclass
+class PutRight(Machine):
+    """A bench whose machine had started with a clock that was a day ahead, and starts again with the right one."""
+
+    def __post_init__(self) -> None:
+        self.now_ns += DAY
+        super().__post_init__()
+
+    def fold(self, *facts: f.Fact) -> None:
+        self.now_ns += 1_000_000
+        remembered_ns = self.tracker.state.now_ns or None
+        self.tracker.fold(
+            [
+                replace(one, remembered_ns=remembered_ns) if isinstance(one, f.RunnerStarted) else one
+                for one in facts
+                if not isinstance(one, f.RereadEnded)  # no fetch is answered
+            ]
+        )
+        found = self.tracker.drain()
+        self.requests.extend(found.rereads)
+        self.said.extend(found.violations)
+
+    def put_right(self) -> None:
+        """Start again a second later, by the right clock."""
+        self.now_ns -= DAY - S
+        self.restart()
+
+    def sees(self, leader: int = 1) -> None:
+        """A round, in which the leader is seen."""
+        self.now_ns += S
+        self.sample += 1
+        at = self.now_ns, self.sample
+        self.fold(
+            f.WatchAsked(*at),
+            f.TopicSeen(*at, TOPIC, self.topic_id, 1),
+            f.PartitionSeen(*at, TOPIC, 0, leader, "1,2,3", "1,2,3"),
+            f.Listed(*at, TOPIC, 0, self.start, self.end, self.end, self.epoch),
+            f.TopologySeen(*at, "probe"),
+        )
+
+
+def times(known: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Yield what a dump has under names of times."""
+    if isinstance(known, dict):
+        for key, one in known.items():
+            yield from times(one, key if key.endswith("_ns") or not name.endswith("_ns") else name)
+    elif isinstance(known, list):
+        for one in known:
+            yield from times(one, name)
+    elif isinstance(known, int) and name.endswith("_ns"):
+        yield name, known
+
+
+def test_nothing_that_is_remembered_of_a_clock_that_was_ahead_happened_later_than_now() -> None:
+    bench = PutRight()
+    bench.wrote(then_s=60)
+    bench.set(3600)
+    bench.fold(
+        f.LogSized(bench.now_ns, TOPIC, 0, 1000), f.TopicConfigured(bench.now_ns, TOPIC, HOUR_MS, -1, "delete", 2)
+    )
+    bench.send(3)
+    del bench.log[4]
+    bench.positions = dict.fromkeys(bench.positions, 0)
+    bench.poll()
+    bench.sees(leader=2)
+    bench.fold(f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    log = bench.tracker.state.topics[TOPIC].logs[0]
+    assert log.whole.known_ns > NOW_NS + DAY
+    assert log.size is not None
+    bench.now_ns -= DAY - S
+    bench.tracker = Tracker.load(bench.tracker.dump())
+    bench.fold(f.RunnerStarted(began_ns := bench.now_ns, "canary-0", "test"))
+    known = dict.fromkeys(times(orjson.loads(bench.tracker.dump())))
+    assert len(known) > 20
+    assert [one for one in known if one[1] > began_ns] == []
+    state = bench.tracker.state
+    log = state.topics[TOPIC].logs[0]
+    assert (log.whole.known_ns, log.size) == (0, (0, 1000)), "how long before is not known"
+    assert {one.at_ns for one in state.clock_steps[:-1]} == {began_ns}
+    assert [one.until_ns for one in state.topics[TOPIC].former_retentions] == [began_ns]
+
+
+def test_a_former_process_that_was_ahead_is_in_no_time_that_is_filed() -> None:
+    """A minute was set while it ran, which the process that began a day ahead had from its start."""
+    filed = Filed(60)
+    filed.fold(f.RunnerStarted(NOW_NS + DAY, "canary-0", "test"))
+    filed.fold(f.RunnerStarted(NOW_NS + 180 * S, "canary-0", "test"))
+    for second in range(181, 200):
+        filed.round(second, leader=-1)
+    said = filed.all("violations")[-1]
+    assert (said.at_ns, said.evidence["since_ns"]) == (NOW_NS + 186 * S, NOW_NS + 181 * S)
+
+
+def test_what_stands_since_a_clock_that_was_ahead_is_as_old_as_the_start() -> None:
+    bench = PutRight()
+    bench.write(10)
+    del bench.log[4]
+    bench.poll()
+    bench.sees()
+    bench.send()
+    bench.now_ns += 5 * S
+    bench.put_right()
+    bench.send()
+    for _ in range(70):
+        bench.sees()
+    began_ns = bench.tracker.state.started[1]
+    ages = {one.kind: (began_ns - one.evidence["since_ns"]) / 1e9 for one in bench.said}
+    assert {kind: 0 <= age_s < 10 for kind, age_s in ages.items()} == {"unwritable": True, "suspected-loss": True}
+
+
+def test_promises_are_void_ten_seconds_after_the_start_though_their_topic_is_gone_since_tomorrow() -> None:
+    bench = PutRight()
+    bench.wrote()
+    bench.fold(f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+    bench.now_ns -= DAY - S
+    bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
+    for second in range(12):
+        bench.fold(f.TopicGone(bench.now_ns + second * S, second, TOPIC))
+    assert [one.kind for one in bench.said] == ["promises-void"]
+
+
+def test_an_epoch_that_began_by_a_clock_that_was_ahead_is_not_that_of_the_next_leader() -> None:
+    bench = PutRight()
+    bench.wrote()
+    bench.sees(leader=1)
+    bench.put_right()
+    bench.sees(leader=1)
+    bench.now_ns += 60 * S
+    bench.sees(leader=2)
+    assert bench.tracker.state.topology.epochs[TOPIC, 0].former, "it lists the former leader's epoch"
+
+
+def test_what_was_found_by_a_clock_that_was_ahead_was_found_by_the_start_and_since_when_is_not_known() -> None:
+    bench = PutRight()
+    found = Violation(
+        kind="unwritable",
+        severity="critical",
+        topic=TOPIC,
+        partition=0,
+        at_ns=bench.now_ns,
+        by="watch",
+        summary="no probe was acknowledged",
+        evidence={"since_ns": bench.now_ns},
+        happened_after_ns=bench.now_ns - S,
+    )
+    bench.tracker.state.stalls[f"producer/{TOPIC}/0"] = Stall(bench.now_ns, bench.now_ns, found)
+    bench.put_right()
+    began_ns, said = bench.tracker.state.started[1], bench.tracker.state.stalls[f"producer/{TOPIC}/0"].said
+    assert said is not None
+    assert (said.at_ns, said.evidence["since_ns"], said.happened_after_ns) == (began_ns, began_ns, None)
+
+
+def test_memory_that_was_lost_since_tomorrow_was_lost_until_now() -> None:
+    bench = PutRight()
+    bench.put_right()
+    bench.fold(f.MemoryLost(bench.now_ns, bench.now_ns + DAY, "the ledger is damaged"))
+    assert [one.evidence["from_ns"] for one in bench.said] == [None]
+    assert "acknowledged until" in bench.said[0].summary

@@ -793,5 +793,5 @@ def test_what_holds_is_reported_again_though_the_clock_was_set_back_an_hour() ->
     bench.tracker = Tracker.load(bench.tracker.dump())
     bench.now_ns -= 3600 * S
     bench.fold(f.RunnerStarted(bench.now_ns, "canary-0", "test"))
-    silence(bench, 310)
+    silence(bench, 610)
     assert [(one.key("c"), one.at_ns < first.at_ns) for one in bench.said[1:]] == [(first.key("c"), True)] * 2

@@ -16,6 +16,7 @@ from canary.anomalies.online import generations
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.losses import log_start
 from canary.anomalies.online.losses.questions import Missing, Regression
+from canary.anomalies.online.meters import Reading
 from canary.anomalies.online.missing import CUT, miss
 from canary.anomalies.online.rules import memory, retention
 from canary.anomalies.online.scope import Probes, Scope, Where
@@ -97,7 +98,8 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.epoch_start = fact.end if log.epoch_start is None else min(log.epoch_start, fact.end)
     if known is not None and fact.end >= max(end or 0 for end in known):
         log.whole_epoch = fact.leader_epoch
-        log.whole = log.whole if asked is None or log.busy else [asked.at_ns, max(filter(None, known), default=0)]
+        stood = max(filter(None, known), default=0)
+        log.whole = log.whole if asked is None or log.busy else Reading(asked.at_ns, stood)
     grown, log.asked_end = _is_former(scope, log, fact) or known_end > max(fact.end, log.asked_end), known_end
     look = _Look(fact, asked.ordinal if asked is not None else 0, known_end, back=back, grown=grown)
     _judge_beyond(scope, topic, log, look)

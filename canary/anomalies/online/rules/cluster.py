@@ -6,7 +6,7 @@ from typing import Any
 from canary import facts as f
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import ISOLATIONS, Log
-from canary.anomalies.online.meters import count, set_back
+from canary.anomalies.online.meters import count
 from canary.anomalies.online.missing import PASSED
 from canary.anomalies.online.rules import memory, retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.held import make_certain, passed_over
@@ -25,7 +25,6 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     """A new process begins: open sends get no outcome any more, and open questions are asked again."""
     state = scope.state
     clock.began(state, fact)
-    state.now_ns = fact.at_ns  # the former process's clock may have been ahead
     state.since_ns = state.since_ns or fact.at_ns
     state.stopped = state.sure = None
     wrong_cluster.former_version(state)
@@ -33,8 +32,7 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
     state.installation = fact.installation or state.installation
     state.started = [fact.remembered_ns or 0, fact.at_ns]
     state.asks.clear()
-    for lookup in state.lookups.values():
-        lookup[1] = 0
+    state.lookups = {producer_id: lookup._replace(again_ns=0) for producer_id, lookup in state.lookups.items()}
     state.unprobed.clear()
     state.unanswered.clear()
     liveness.runner_started(scope)
@@ -58,8 +56,6 @@ def runner_started(scope: Scope, fact: f.RunnerStarted) -> None:
             _forget_readers(stream.unseen)
             _forget_readers(stream.early)
         _no_longer_configured(scope, topic)
-    for meters in state.meters.values():
-        set_back(meters, fact.at_ns)
     for which in [which for which, one in state.transactions.items() if one.outcome == "open"]:
         transactions.outcome_unknown(scope, which)
     for which in [which for which, one in state.transactions.items() if not one.writes and not one.relayed]:
@@ -97,7 +93,7 @@ def _wait_on(log: Log, fact: f.RunnerStarted, *, probed: bool) -> None:
     if not probed or not log.tried_ns:
         log.tried_ns = log.given_up_ns = 0
         return
-    stopped_ns = fact.remembered_ns or fact.at_ns
+    stopped_ns = min(fact.remembered_ns or fact.at_ns, fact.at_ns)
     away_ns = fact.at_ns - stopped_ns
     log.tried_ns, log.given_up_ns = log.tried_ns + away_ns, (log.given_up_ns or stopped_ns) + away_ns
 

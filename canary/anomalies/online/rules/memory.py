@@ -45,6 +45,7 @@ def answered(log: Log, end: int) -> None:
 
 
 def _report(scope: Scope, from_ns: int | None, to_ns: int, reason: str) -> None:
+    from_ns = None if from_ns is not None and from_ns > to_ns else from_ns  # by a clock that was ahead
     when = f"until {_time(to_ns)}" if from_ns is None else f"from {_time(from_ns)} to {_time(to_ns)}"
     scope.emit(
         Violation(

@@ -4,7 +4,7 @@ from canary import facts as f
 from canary.anomalies.online.log import READ_COMMITTED, Log
 from canary.anomalies.online.rules import memory, transactions
 from canary.anomalies.online.scope import Found, Scope, always
-from canary.anomalies.online.state import Topic
+from canary.anomalies.online.state import Lookup, Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.policy import FENCED
 from canary.anomalies.violation import Records
@@ -84,9 +84,9 @@ def ask(scope: Scope) -> None:
     """Ask the store about producers in doubt, now and then; called after each stretch of facts."""
     now_ns = scope.state.now_ns
     for producer_id in scope.state.doubts:
-        lookup = scope.state.lookups.setdefault(producer_id, [0, now_ns])
-        if now_ns >= lookup[1]:
-            lookup[1] = now_ns + _ASK_AGAIN_NS
+        lookup = scope.state.lookups.get(producer_id, Lookup())
+        if now_ns >= lookup.again_ns:
+            scope.state.lookups[producer_id] = lookup._replace(again_ns=now_ns + _ASK_AGAIN_NS)
             scope.found.unknown_producers.append(producer_id)
 
 
@@ -102,15 +102,15 @@ def producer_looked(scope: Scope, fact: f.ProducerLooked) -> None:
     known = state.siblings.get(producer_id)
     highest = max(-1 if fact.generation is None else fact.generation, -1 if known is None else known)
     beyond = [doubt for doubt in state.doubts.pop(producer_id, []) if doubt[3] > highest]
-    lookup = state.lookups.pop(producer_id, [0, 0])
+    lookup = state.lookups.pop(producer_id, Lookup())
     unsettled = known != -1  # else the store was asked for long enough
-    of_this_start = not 0 < lookup[0] < state.started[1]  # else they were appended while a former process ran
+    of_this_start = not 0 < lookup.unknown_ns <= state.started[1]  # else they were appended while a former process ran
     if unsettled and of_this_start and any(offset < scope.place(name, p)[1].before for name, p, offset, *_ in beyond):
         highest, beyond = _EVERY_GENERATION, []
         memory.forgotten_producer(scope, producer_id)
     if beyond and unsettled:
-        lookup[0] = lookup[0] or state.now_ns
-        if state.now_ns - lookup[0] < _REGISTERED_NS:
+        lookup = lookup._replace(unknown_ns=lookup.unknown_ns or state.now_ns)
+        if state.now_ns - lookup.unknown_ns < _REGISTERED_NS:
             state.doubts[producer_id], state.lookups[producer_id] = beyond, lookup
             beyond = []
     if beyond or highest >= 0:

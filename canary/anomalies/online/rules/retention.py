@@ -10,12 +10,12 @@ from itertools import chain
 from canary import facts as f
 from canary.anomalies.online import generations
 from canary.anomalies.online.log import READ_COMMITTED, Log
-from canary.anomalies.online.meters import count
+from canary.anomalies.online.meters import Reading, count
 from canary.anomalies.online.rules.held import settle_held
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.sets import ages
 from canary.anomalies.online.sets.intervals import IntervalSet
-from canary.anomalies.online.state import State, Topic
+from canary.anomalies.online.state import FormerLimit, State, Topic
 from canary.anomalies.online.stream import Stream
 from canary.anomalies.online.topology import clock
 from canary.anomalies.policy import explains_by_size, least_age_ms
@@ -162,7 +162,7 @@ def _expire_unplaced(scope: Scope, topic: Topic, log: Log) -> None:
 
 def _size(log: Log, since_ns: int) -> int | None:
     """Return how many bytes the log had when it was measured last; None where it was not since then."""
-    return None if log.size is None or log.size[0] < since_ns else log.size[1]
+    return None if log.size is None or log.size.known_ns < since_ns else log.size.value
 
 
 def sent_by(log: Log, start: int) -> int:
@@ -220,7 +220,7 @@ def log_sized(scope: Scope, fact: f.LogSized) -> None:
     """Note how large a log is; of a partition that is not probed nothing is kept."""
     log = scope.state.log(fact.topic, fact.partition)
     if log is not None:
-        log.size = [fact.at_ns, fact.size_bytes]
+        log.size = Reading(fact.at_ns, fact.size_bytes)
 
 
 def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
@@ -268,7 +268,7 @@ def settle_expiry(scope: Scope, topic: Topic, log: Log) -> None:
     scope.hold(log, found.since(expiry.get("after_ns")))
 
 
-def _in_force(topic: Topic, present: int | None, formers: list[list[int]], at_ns: int) -> list[int | None]:
+def _in_force(topic: Topic, present: int | None, formers: list[FormerLimit], at_ns: int) -> list[int | None]:
     """Return a setting and those before it by which brokers may still have deleted; -1: without a limit."""
     return [-1 if topic.compacted else present, *(one for until_ns, one in formers if until_ns >= at_ns - _HEARD_NS)]
 

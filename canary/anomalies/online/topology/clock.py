@@ -10,15 +10,31 @@ Example: a virtual machine sleeps for two hours. A record that was sent a minute
 clock and two hours and a minute old for the broker, which deletes it where an hour is kept.
 """
 
+import dataclasses
 import itertools
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope
-from canary.anomalies.online.state import State
+from canary.anomalies.online.state import ClockStep, State
+from canary.anomalies.violation import Violation
 
 _STEP_NS = 10**9
 _STEPS_KEPT = 1000
+_LAST_KNOWN: Final = frozenset(
+    {
+        "after_ns",
+        "end_ns",
+        "former_ns",
+        "known_ns",
+        "lost_after_ns",
+        "rounds",
+        "scrub_pass_ns",
+        "seen_ns",
+        "verified_ns",
+    }
+)
+"""What tells when something was last known to be well; 0: not known."""
 
 
 class Ahead(NamedTuple):
@@ -29,8 +45,41 @@ class Ahead(NamedTuple):
 
 
 def began(state: State, fact: f.RunnerStarted) -> None:
-    """A process begins, with a clock of its own."""
+    """A process begins, with a clock of its own; that of the process before may have been ahead of it."""
+    said_ns = state.clock_ns
+    if state.now_ns > fact.at_ns:
+        _set_back(state, fact.at_ns)
+    state.clock_ns = said_ns
+    state.now_ns = fact.at_ns
     _read(state, fact.at_ns, fact.clock_ahead_ns or 0)
+
+
+def _set_back(known: Any, last_ns: int, name: str = "") -> Any:
+    """Return what a former process noted, with no time later than ``last_ns``: it had ended by then.
+
+    Example: its clock was a day ahead. What it saw to be gone is gone since tomorrow, and would not be gone for ten
+    seconds before that: it is gone since ``last_ns``. When a log was verified that it had verified is not known.
+
+    ``known`` is a state or anything in one, and changed itself where it can be. ``name`` is that of its field, which
+    ends in _ns where it is a time.
+    """
+    match known:
+        case Violation():
+            found = known.retimed(lambda at_ns: min(at_ns, last_ns))
+            return found.since(known.happened_after_ns, found.happened_before_ns)
+        case dict():
+            for key, one in known.items():
+                known[key] = _set_back(one, last_ns, key if isinstance(key, str) and key.endswith("_ns") else name)
+        case tuple() if fields := getattr(known, "_fields", ()):
+            return type(known)(*map(_set_back, known, itertools.repeat(last_ns), fields))
+        case list() if known and not isinstance(known[0], int):
+            known[:] = [_set_back(one, last_ns, name) for one in known]
+        case int() if known > last_ns and (name.endswith("_ns") or name in _LAST_KNOWN):
+            return 0 if name in _LAST_KNOWN else last_ns
+        case _ if dataclasses.is_dataclass(known):
+            for field in dataclasses.fields(known):
+                setattr(known, field.name, _set_back(getattr(known, field.name), last_ns, field.name))
+    return known
 
 
 def asked(state: State, fact: f.WatchAsked) -> None:
@@ -56,20 +105,19 @@ def _read(state: State, at_ns: int, ahead_ns: int) -> None:
 
 def _step(state: State, at_ns: int, back_ns: int, ahead_ns: int) -> None:
     """Note that the machine's clock was set back, and how far it is ahead of the runner's from now on."""
-    state.clock_steps = [*state.clock_steps, [at_ns, back_ns, state.clock_ahead_ns]][-_STEPS_KEPT:]
+    state.clock_steps = [*state.clock_steps, ClockStep(at_ns, back_ns, state.clock_ahead_ns)][-_STEPS_KEPT:]
     state.clock_ahead_ns = ahead_ns
 
 
 def ahead(state: State, since_ns: float) -> Ahead:
     """Return how far the machine's clock was ahead of the runner's, of its present or a former process, since then."""
-    former = [before[0] if before else 0 for at_ns, _, *before in state.clock_steps if at_ns >= since_ns]
+    former = [step.ahead_ns for step in state.clock_steps if step.at_ns >= since_ns]
     return Ahead(min([state.clock_ahead_ns, *former]), max([state.clock_ahead_ns, *former]))
 
 
 def machines_ns(state: State, at_ns: int) -> int:
     """Return what the machine's clock said when the runner's said ``at_ns``."""
-    since = [before[0] if before else 0 for step_ns, _, *before in state.clock_steps if step_ns > at_ns]
-    return at_ns + (since[0] if since else state.clock_ahead_ns)
+    return at_ns + next((step.ahead_ns for step in state.clock_steps if step.at_ns > at_ns), state.clock_ahead_ns)
 
 
 def doubt_ms(state: State, kept_ms: int, sent_ns: float) -> float:
@@ -77,6 +125,6 @@ def doubt_ms(state: State, kept_ms: int, sent_ns: float) -> float:
 
     When the machine's clock was right is not known: now, or at any time within two retentions.
     """
-    steps = [back_ns for at_ns, back_ns, *_ in state.clock_steps if state.now_ns - at_ns < 2e6 * kept_ms]
+    steps = [step.back_ns for step in state.clock_steps if state.now_ns - step.at_ns < 2e6 * kept_ms]
     behind_ns = max(itertools.accumulate(reversed(steps), initial=0))
     return (state.clock_ahead_ns - ahead(state, sent_ns).least + behind_ns) / 1e6

@@ -229,25 +229,16 @@ def _report(scope: Scope, stall: Stall, kind: str, where: Where, words: str, why
 
 
 def runner_started(scope: Scope) -> None:
-    """The cluster was not watched for a while: unreported stalls begin anew; the cluster's silence goes on.
-
-    The clock of the process before may have been ahead: nothing happened later than now.
-    """
+    """The cluster was not watched for a while: unreported stalls begin anew; the cluster's silence goes on."""
     state, now = scope.state, scope.state.now_ns
     state.looked_ns = state.answered_ns = 0
     said, state.stalls = state.stalls, {}
     for key, stall in said.items():
-        refused = key == _BLIND and stall.last_ns > 0  # what was refused may not have been tried since
-        stall.since_ns, stall.last_ns = min(stall.since_ns, now), now if refused else min(stall.last_ns, now)
+        if key == _BLIND and stall.last_ns > 0:  # what was refused may not have been tried since
+            stall.last_ns = now
         if stall.said is not None:
             kept = 3 if key.startswith(f"{PRODUCER}/") else None  # older states have a key for each probe
             state.stalls.setdefault("/".join(key.split("/")[:kept]), stall)
-    for topic in scope.state.topics.values():
-        for log in topic.logs.values():
-            log.acked_ns, log.tried_ns = min(log.acked_ns, now), min(log.tried_ns, now)
-            log.given_up_ns, log.listed_ns = min(log.given_up_ns, now), min(log.listed_ns, now)
-            for reader in log.readers.values():
-                reader.moved_at_ns = min(reader.moved_at_ns, now)
 
 
 def adopt(state: State, left: Violation) -> bool:

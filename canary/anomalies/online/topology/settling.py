@@ -15,5 +15,5 @@ def is_settled(log: Log, since_ns: int, for_ns: int) -> bool:
     It is whole if an answer that was asked for after ``since_ns`` had all that was promised, and nothing is in doubt or
     held. ``for_ns``: for how long the place works again; less than 0 where the clock was set back meanwhile.
     """
-    is_whole = log.whole[0] > since_ns and not (log.busy or log.held)
+    is_whole = log.whole.known_ns > since_ns and not (log.busy or log.held)
     return is_whole or not 0 <= for_ns < _LONG_NS
