@@ -61,8 +61,9 @@ class Watch:
             fate = world.truth.fates.get(name)
             if fate is not None and fate.copies > 0 and fate.topic_id in world.chronicle.ids[fate.topic][-1:]:
                 return f"no consumer was given offset {fate.offset} of {fate.topic}, promised at {at:.0f} s"
-        silent_s = GRACE_S + max(10 * world.plan.beat, 60.0)
+        modes = world.settings.clusters[0].modes.enabled()
         for mode, topic in set(world.truth.producers.values()):
+            silent_s = GRACE_S + max(10 * modes[mode].interval, 60.0)
             last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began, world.woke)
             if WORKLOADS[mode].topic != "none" and mode in world.modes_on() and now - last > silent_s:
                 return f"the mode {mode} has promised nothing since {last:.0f} s"
