@@ -115,7 +115,7 @@ def other_ids(cluster: ClusterView) -> Iterator[str]:
             what, until = (
                 ("the id of a former topic", "all agree for 60 s")
                 if topic.other_is_former
-                else ("another id of topic", "a read of its log shows whose it is")
+                else ("another id of topic", "a read of its log shows whose it is, or all agree for 10 min")
             )
             yield (
                 f"Brokers of {cluster.name} answer {since} with {what} {topic.topic}: "

@@ -1,8 +1,9 @@
-"""Whether a former incarnation of a topic is back: metadata that was restored names an id that was seen before.
+"""Whether a topic is another one, as all brokers say: metadata that was restored names an id that was seen before.
 
 A broker that does not know of a new topic yet, or is cut off, gives a former id, too: the word of one is not believed.
 An id that was seen before is accepted when every broker that answers, asked one by one, has given it for 60 s; the
-controller is among them, and they are more than half of all.
+controller is among them, and they are more than half of all. Whose an id is that was never seen, a fetch shows at once;
+where none does, that takes ten minutes.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +12,6 @@ from typing import Final, NamedTuple
 import structlog
 
 from canary.facts import TopicSeen
-from canary.facts.incarnation import AGREED_S
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
@@ -19,28 +19,37 @@ from canary.wire.errors import WireError
 
 log = structlog.get_logger(__name__)
 
+NEVER_SEEN_S: Final = 600.0
+"""The same of an id that was never seen, while fetches do not show whose it is: brokers may lie for a while."""
 _EVERY_S: Final = 5.0
 _TIMEOUT_S: Final = 2.0
 
 
+class Doubt(NamedTuple):
+    """Another id that is answered for a topic, and for how long all brokers must give it."""
+
+    topic_id: str
+    agreed_s: float
+
+
 class TopicIdWatcher(Worker):
-    """Asks each broker, while there are topics of which a former id is answered.
+    """Asks each broker, while there are topics of which another id is answered.
 
     Args:
         config: librdkafka's properties.
-        doubtful: returns those topics, and the id that is answered.
+        doubtful: returns those topics.
     """
 
     def __init__(
-        self, config: Mapping[str, object], doubtful: Callable[[], Mapping[str, str]], inbox: Inbox, clock: Clock
+        self, config: Mapping[str, object], doubtful: Callable[[], Mapping[str, Doubt]], inbox: Inbox, clock: Clock
     ) -> None:
         super().__init__("topic-id-watcher")
         self._config = {"client.id": "durability-canary-topic-id-watcher", **config}
         self._doubtful = doubtful
         self._inbox = inbox
         self._clock = clock
-        self._since: dict[tuple[str, str], float] = {}
-        """By topic and id: since when all brokers that were asked have agreed."""
+        self._since: dict[tuple[str, Doubt], float] = {}
+        """Since when all brokers that were asked have agreed."""
 
     def run(self) -> None:
         """Look until stopped."""
@@ -58,13 +67,14 @@ class TopicIdWatcher(Worker):
                 log.info("topic_ids_not_answered", reason=str(error))
         now = system.monotonic()
         self._since = {(topic, doubtful[topic]): self._since.get((topic, doubtful[topic]), now) for topic in found}
-        for (topic, topic_id), since in list(self._since.items()):
-            if now - since >= AGREED_S:
-                del self._since[topic, topic_id]
-                log.warning("topic_is_back", topic=topic, topic_id=topic_id)
-                self._inbox.put([TopicSeen(self._clock.now_ns(), 0, topic, topic_id, found[topic], agreed=True)])
+        for (topic, doubt), since in list(self._since.items()):
+            if now - since >= doubt.agreed_s:
+                del self._since[topic, doubt]
+                log.warning("topic_is_another_one", topic=topic, topic_id=doubt.topic_id)
+                seen = TopicSeen(self._clock.now_ns(), 0, topic, doubt.topic_id, found[topic], agreed=True)
+                self._inbox.put([seen])
 
-    def _agreed(self, doubtful: Mapping[str, str]) -> dict[str, int]:
+    def _agreed(self, doubtful: Mapping[str, Doubt]) -> dict[str, int]:
         """Return the topics of which every broker gives that id, and the number of their partitions.
 
         Raises:
@@ -75,8 +85,8 @@ class TopicIdWatcher(Worker):
             return {}
         return {
             topic: seen.topics[seen.controller][topic][1]
-            for topic, topic_id in doubtful.items()
-            if all(found[topic][0] == topic_id for found in seen.topics.values())
+            for topic, doubt in doubtful.items()
+            if all(found[topic][0] == doubt.topic_id for found in seen.topics.values())
         }
 
 

@@ -38,10 +38,14 @@ for _name in (
     _bug_harm(_name)
 
 
-def _lie(name: str, field: str, told: Callable[[random.Random], int | str]) -> None:
+def _lie(
+    name: str, field: str, told: Callable[[random.Random], int | str], may: Callable[[World], bool] = lambda _: True
+) -> None:
     """Brokers tell something that is not so, and serve all logs as they should."""
 
-    def begin(world: World, dice: random.Random) -> End:
+    def begin(world: World, dice: random.Random) -> End | None:
+        if not may(world):
+            return None
         setattr(world.cluster, field, told(dice))
         stays = BUG_BEATS * world.plan.beat * dice.random()
         return lambda: world.later(stays, lambda: setattr(world.cluster, field, None))
@@ -51,4 +55,4 @@ def _lie(name: str, field: str, told: Callable[[random.Random], int | str]) -> N
 
 _lie("low-ends", "ends_too_low", lambda dice: dice.randint(1, 5))
 _lie("high-starts", "starts_too_high", lambda dice: dice.randint(1, 5))
-_lie("other-ids", "other_id", lambda dice: base64.b64encode(dice.randbytes(16)).decode().rstrip("="))
+_lie("other-ids", "other_id", lambda dice: base64.b64encode(dice.randbytes(16)).decode().rstrip("="), World.has_topics)

@@ -113,7 +113,12 @@ class World:
     def knows_ids(self) -> bool:
         """Return whether the canary has noted the id of each topic: only then it can see that one is made again."""
         named = {topic_id for topic, topic_id, _ in self.cluster.epochs() if topic in self.topics()}
-        return self.cluster.ids and named <= self.truth.topic_ids
+        return self.cluster.ids and self.cluster.other_id is None and named <= self.truth.topic_ids
+
+    def has_topics(self) -> bool:
+        """Return whether no topic is away, or unknown to the canary: else it would believe any id that it is told."""
+        named = {topic for topic, *_ in self.cluster.epochs()}
+        return self.knows_ids() and named >= set(self.topics())
 
     def any_broker(self) -> int:
         """Return a broker that answers; the first one if none does."""

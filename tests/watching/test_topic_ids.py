@@ -6,11 +6,11 @@ import pytest
 
 from canary.facts import TopicSeen
 from canary.metrics.published import Published, TopicView
-from canary.runner.cluster.clients import former_ids
+from canary.runner.cluster.clients import doubted_ids
 from canary.threads import system
 from canary.threads.ports import SteadyClock
 from canary.watching import topic_ids
-from canary.watching.topic_ids import Answers, TopicIdWatcher
+from canary.watching.topic_ids import Answers, Doubt, TopicIdWatcher
 from canary.wire.errors import WireError
 from tests.support.recording import Recording
 
@@ -22,7 +22,7 @@ class Brokers:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[tuple[str, int] | None] = [OLD, OLD, OLD]
-        self.doubt = {"t": "a"}
+        self.doubt = {"t": Doubt("a", 60.0)}
         self.inbox, self.now = Recording(), 100.0
         monkeypatch.setattr(topic_ids, "answers", self.answers)
         monkeypatch.setattr(system, "monotonic", lambda: self.now)
@@ -72,12 +72,13 @@ def test_nobody_is_asked_while_nothing_is_in_doubt(brokers: Brokers) -> None:
     assert brokers.agreed(0) == 0
     brokers.doubt, brokers.given = {}, [None, None, None]
     assert brokers.agreed(61) == 0
-    brokers.doubt, brokers.given = {"t": "a"}, [OLD, OLD, OLD]
+    brokers.doubt, brokers.given = {"t": Doubt("a", 60.0)}, [OLD, OLD, OLD]
     assert brokers.agreed(1) == 0
 
 
-def test_a_former_id_is_in_doubt_after_ten_seconds() -> None:
-    """A broker that was resumed gives one for moments."""
-    topics = (TopicView("t", "b", other_id="a", other_since_ns=5 * 10**9, other_is_former=True), TopicView("u", "c"))
-    assert former_ids(Published(now_ns=14 * 10**9, topics=topics)) == {}
-    assert former_ids(Published(now_ns=16 * 10**9, topics=topics)) == {"t": "a"}
+@pytest.mark.parametrize(("former", "agreed_s"), [(True, 60.0), (False, 600.0)])
+def test_another_id_is_in_doubt_after_ten_seconds(*, former: bool, agreed_s: float) -> None:
+    """A broker that was resumed gives a former one for moments; whose one is that was never seen, a fetch shows."""
+    topics = (TopicView("t", "b", other_id="a", other_since_ns=5 * 10**9, other_is_former=former), TopicView("u", "c"))
+    assert doubted_ids(Published(now_ns=14 * 10**9, topics=topics)) == {}
+    assert doubted_ids(Published(now_ns=16 * 10**9, topics=topics)) == {"t": Doubt("a", agreed_s)}
