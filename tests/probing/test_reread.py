@@ -110,12 +110,17 @@ def test_a_range_begins_where_the_log_does_once_a_fetch_below_it_is_refused() ->
 
 @pytest.mark.parametrize("given", [Message(6), Message(8), Message(6, EOF)])
 def test_a_listed_start_is_not_believed_over_what_is_read_below_it(given: Message) -> None:
+    """The range is read from its beginning; where that is refused, nothing is known, and silence ends it."""
     late = wanted(5, 8)
     late.begin(7)
-    told, ended = late.fold([Message(-1, KafkaError._TRANSPORT), given])
-    assert told == []
-    assert ended is not None
-    assert (ended.reached, ended.complete, ended.silent) == (5, False, False)
+    late.listed_end = 20
+    told, ended = late.fold([Message(-1, KafkaError._TRANSPORT), given, Message(7)])
+    assert [(one.offset, one.reason) for one in told if isinstance(one, Positioned)] == [(5, "confirm")]
+    assert ended is None
+    assert late.asks_again()
+    assert [place.offset for place in late.place()] == [5]
+    assert folded(late, Message(-1, OUT_OF_RANGE)) == ([], None)
+    assert folded(late, Message(5), Message(6), Message(7)) == ([5, 6, 7], (8, True, None))
 
 
 def test_a_range_that_is_all_gone_reached_the_logs_start() -> None:

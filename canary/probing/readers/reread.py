@@ -190,7 +190,7 @@ class RereadWorker(Worker):
         report = ErrorReporter(wanted.consumer, self._inbox, self._clock)
         heard = system.monotonic()
         while not self.stopping.is_set():
-            messages = take(client, _AGAIN_S if wanted.hurries else PACE_S, report)
+            messages = take(client, _AGAIN_S if wanted.too_soon else PACE_S, report)
             if messages:
                 heard = system.monotonic()
                 facts, outcome = wanted.fold(messages)
@@ -198,7 +198,7 @@ class RereadWorker(Worker):
                     inbox.tell(facts)
                 if outcome is not None:
                     return outcome
-            elif wanted.asks_again():
+            if wanted.asks_again():
                 client.assign(wanted.place())
             elif system.monotonic() - heard > self._silence_s:
                 return wanted.broken_off(f"silence for {self._silence_s:g} s", silent=True)
@@ -256,10 +256,12 @@ class _Range:
         self._tag = tag
         self._clock = clock
         self._leader = leader
-        self._too_soon = False
+        self.too_soon = False
         """The end of the log came before the leader was known who told it."""
         self._floor: int | None = None
         """A start above the position that was listed: it counts once a fetch right below it is refused."""
+        self._contradicted = False
+        """The log is listed to begin where it does not: if the range is refused, silence ends it."""
         self._moved = False
         self._note: str | None = None
 
@@ -268,15 +270,10 @@ class _Range:
         at = self.position if self._floor is None else self._floor - 1
         return [TopicPartition(self.request.topic, self.request.partition, at)]
 
-    @property
-    def hurries(self) -> bool:
-        """Whether it is soon to be assigned again."""
-        return self._too_soon or self._moved
-
     def asks_again(self) -> bool:
         """Whether it is to be assigned again: above a start that counts, or as the leader is known now."""
-        again = self._moved or (self._too_soon and self._leader.named)
-        self._too_soon &= not again
+        again = self._moved or (self.too_soon and self._leader.named)
+        self.too_soon &= not again
         self._moved = False
         return again
 
@@ -293,16 +290,17 @@ class _Range:
         return Positioned(self._clock.now_ns(), self.consumer, self._isolation, *place, reason)
 
     def _below(self, floor: int, message: Any, told: list[Fact]) -> _Outcome | None:
-        """Take what a fetch right below the listed start is answered: refused, the log begins there."""
+        """Take the answer to a fetch right below the listed start: if it is refused, the log begins there."""
         error = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
-            return self.broken_off(f"the log is listed to begin at {floor}, and is read below that")
-        if error.code() not in OUT_OF_RANGE:
+        if error is not None and error.code() in OUT_OF_RANGE:
+            self.position, self._note = floor, f"the log starts at {floor}"
+        elif error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka
             return self._event(message)
-        self.position, self._floor, self._moved = floor, None, True
-        self._note = f"the log starts at {floor}"
+        else:
+            self._contradicted = True
+        self._floor, self._moved = None, True
         told.append(self._positioned())
-        return self.reached_end() if floor >= self.request.end else None
+        return self.reached_end() if self.position >= self.request.end else None
 
     def fold(self, messages: Sequence[Any]) -> tuple[Facts, _Outcome | None]:
         """Return what the messages tell, and the outcome if one of them ends the range."""
@@ -310,6 +308,8 @@ class _Range:
         told: list[Fact] = []
         outcome = None
         for message in messages:
+            if self._moved:
+                break  # it is not of the place that is read next
             if self._floor is not None:
                 outcome = self._below(self._floor, message, told)
             elif message.error() is not None:
@@ -334,14 +334,14 @@ class _Range:
             return self._log_ends(message.offset())
         if error.code() in OUT_OF_RANGE and self.position > self.listed_end:
             return self._log_ends(self.listed_end)
-        if error.code() in OUT_OF_RANGE or error.code() in _HOPELESS:
+        if error.code() in _HOPELESS or (error.code() in OUT_OF_RANGE and not self._contradicted):
             return self.broken_off(text_of(error))
         return None  # passing; if it stays, silence ends the range
 
     def _log_ends(self, at: int) -> _Outcome | None:
         """The log ended before the range did: that counts as an answer in the leader epoch that was known before it."""
         if not self._leader.named:
-            self._too_soon = True
+            self.too_soon = True
             return None
         return self.broken_off(f"end of log at {at}")
 
