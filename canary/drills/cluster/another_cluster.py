@@ -10,7 +10,7 @@ probes on, and finds all that it was promised.
 
 from canary.drills.drill import Drill, Said
 from canary.drills.stage import Stage
-from canary.drills.steps.operating import AnotherCluster
+from canary.drills.steps.network import AnotherCluster
 from canary.drills.steps.waiting import Mark, Pass, UntilAcked, UntilSaid
 
 DRILL = Drill(

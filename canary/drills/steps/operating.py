@@ -17,12 +17,11 @@ from canary.drills.rig import direct
 from canary.drills.rig.direct import Place
 from canary.drills.rig.rig import CLUSTER, Rig
 from canary.drills.stage import KNOWABLE, PROBES
-from canary.drills.steps.step import Step, take
+from canary.drills.steps.step import Step
 from canary.drills.steps.waiting import Mark
-from canary.lab import Lab, LabError
+from canary.lab import LabError
 
 _REQUEST_S: Final = 60.0
-_START_S: Final = 60.0
 _WINDOW_S: Final = 3600
 _SEGMENT_BYTES: Final = 1 << 29
 
@@ -196,41 +195,3 @@ class ResolveAll(Step):
     def __str__(self) -> str:
         """Say it."""
         return f"an operator resolves all incidents: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class AnotherCluster(Step):
-    """The cluster is stopped, another one answers at its addresses, and steps are taken; then the known one is back.
-
-    The other one has the topics of the stage as well, and would acknowledge whatever is sent to it.
-    """
-
-    steps: tuple[Step, ...]
-
-    def take(self, rig: Rig) -> None:
-        """Stop one, start the other, and the other way round."""
-        rig.lab.stop()
-        ports = {node: rig.lab.port(node) for node in (*rig.lab.controllers, *rig.lab.brokers)}
-        other = Lab(
-            rig.directory / "another-lab",
-            brokers=len(rig.lab.brokers),
-            version=rig.lab.version,
-            profile="quick",
-            ports=ports,
-            die_with_parent=True,
-        )
-        try:
-            other.start(timeout=rig.patience * _START_S)
-            if other.bootstrap != rig.lab.bootstrap:
-                raise LabError("the ports of the cluster were taken by another program meanwhile; try again")
-            for name in rig.stage.topics:
-                rig.make_topic(name)
-            take(rig, self.steps)
-        finally:
-            other.stop(hard=True)
-        rig.note("the known cluster is started again")
-        rig.lab.start(timeout=rig.patience * _START_S)
-
-    def __str__(self) -> str:
-        """Say it."""
-        return "the cluster is stopped, and another one answers at its addresses"
