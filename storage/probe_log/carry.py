@@ -60,6 +60,12 @@ class Carry:
     """The topic id in a producer's records (None: not known), from a generation on until the next one that is here."""
     clock_ahead_ns: int = 0
     """How far the machine's clock is ahead of the runner's (ClockSeen)."""
+    cluster_id: str = ""
+    elsewhere: bool = False
+    in_doubt: bool = False
+    """The known cluster; whether a client is in another one, and whether the known one has not answered since (see
+    Incarnations).
+    """
 
     def encode(self) -> bytes:
         """Return the carry as JSON, and its checksum (8 hex digits) in a line below."""
@@ -75,6 +81,9 @@ class Carry:
                 "modes": [[producer_id, mode] for producer_id, mode in self.modes.items()],
                 "marked": [[*key, topic_id] for key, topic_id in self.marked.items()],
                 "clock_ahead_ns": self.clock_ahead_ns,
+                "cluster_id": self.cluster_id,
+                "elsewhere": self.elsewhere,
+                "in_doubt": self.in_doubt,
             }
         )
         return data + b"\n%08x" % zlib.crc32(data)
@@ -103,6 +112,9 @@ class Carry:
                 {row[0]: row[1] for row in read["modes"]},
                 {(row[0], row[1]): row[2] for row in read.get("marked", ())},
                 read.get("clock_ahead_ns", 0),
+                read.get("cluster_id", ""),
+                read.get("elsewhere", False),
+                read.get("in_doubt", False),
             )
         except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"no carry of the probe log: {error}") from error

@@ -21,11 +21,11 @@ from storage.ledger.codec import KIND_COLUMN, facts_of
 from storage.probe_log.carry import Carry, OpenProbe, OpenTransaction, TransactionKey
 from storage.probe_log.clock import AHEAD, by_the_machines_clock
 from storage.probe_log.columns import Flags, Numbers, micros, numbered, or_null, table_of
-from storage.probe_log.incarnations import SAMPLES, UNKNOWN, Incarnations, Place
+from storage.probe_log.incarnations import SAMPLES, UNKNOWN, Incarnations, Place, Sample
 from storage.probe_log.schemas import POLLS, TIME, TRANSACTIONS
 
 Transactional: TypeAlias = f.TransactionBegan | f.CommitAsked | f.Committed | f.Aborted | f.TransactionIndeterminate
-Moment: TypeAlias = f.WatchAsked | f.TopicSeen | f.TopicGone | f.GenerationBegan
+Moment: TypeAlias = Sample | f.GenerationBegan
 
 _BLOCK_ROWS = 65_536
 """So many rows at once are split by kind: nothing holds the columns of all kinds for a whole segment."""
@@ -56,7 +56,6 @@ _COLUMNS: tuple[tuple[pa.Schema, Collection[type[f.Fact]]], ...] = (
 OBJECTS = (
     *SAMPLES,
     f.GenerationBegan,
-    f.RunnerStarted,
     f.TransactionBegan,
     f.CommitAsked,
     f.Committed,
@@ -145,7 +144,9 @@ class _Conversion:
         ]
         self._open_transactions = dict(carry.transactions)
         self._transactions: dict[TransactionKey, _Transaction] = {}
-        self._incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
+        self._incarnations = Incarnations(
+            carry.topic_ids, carry.dead_ids, carry.cluster_id, elsewhere=carry.elsewhere, in_doubt=carry.in_doubt
+        )
         self._modes = dict(carry.modes)
         self._marked: dict[int, dict[int, str | None]] = {}
         for (producer_id, generation), topic_id in carry.marked.items():
@@ -169,13 +170,14 @@ class _Conversion:
         objects = np.flatnonzero(_are(numbers, OBJECTS))
         for row, fact in zip(rows[objects].tolist(), facts_of(block.take(objects)), strict=True):
             match fact:
-                case f.WatchAsked() | f.TopicSeen() | f.TopicGone():
+                case f.WatchAsked() | f.TopicSeen() | f.TopicGone() | f.ClusterMet() | f.ClusterSeen():
                     self._moments.append((row, fact))
                 case f.GenerationBegan():
                     self._moments.append((row, fact))
                     # Delivery reports of the generation before may still come; an older one has none under way.
                     self._ends.append((row, fact.producer_id, fact.generation - 1))
                 case f.RunnerStarted():
+                    self._moments.append((row, fact))
                     self._ends.append((row, None, 0))
                     self._restarted()
                 case (
@@ -237,6 +239,9 @@ class _Conversion:
             self._modes,
             {(producer, since): mark for producer, marks in self._marked.items() for since, mark in marks.items()},
             self._clock_ahead_ns,
+            self._incarnations.cluster_id,
+            self._incarnations.elsewhere,
+            self._incarnations.in_doubt,
         )
         return Converted(tables, carry, self._first_at_ns, self._voided)
 
@@ -360,7 +365,7 @@ class _Conversion:
             )
 
     def _poll_columns(self, polls: pa.Table, contexts: Numbers, later: Mapping[str, str]) -> dict[str, pa.Array]:
-        ids, unknown = self._enclosed(contexts, contexts, later)
+        ids, unknown = self._enclosed(contexts, contexts, later, read=True)
         polls = polls.append_column("topic_id", ids)
         if unknown.any():
             self._voided += int(unknown.sum())
@@ -378,13 +383,15 @@ class _Conversion:
             arrays[name] = micros(pa.array(values, pa.int64())) if kind == TIME else pa.array(values, kind)
         return arrays
 
-    def _enclosed(self, first: Numbers, last: Numbers, later: Mapping[str, str]) -> tuple[pa.Array, Flags]:
+    def _enclosed(
+        self, first: Numbers, last: Numbers, later: Mapping[str, str], *, read: bool = False
+    ) -> tuple[pa.Array, Flags]:
         """Return the topic ids of what began and ended in these contexts, and which are of an unknown incarnation."""
         numbers, rows = numbered(pa.array(first), pa.array(last))
         ids = []
         for begun, done in zip(first[rows].tolist(), last[rows].tolist(), strict=True):
             topic, place, _ = self._contexts[begun]
-            ids.append(self._incarnations.enclosed(topic, place, self._contexts[done].place, later))
+            ids.append(self._incarnations.enclosed(topic, place, self._contexts[done].place, later, read=read))
         unknown = np.array([topic_id == UNKNOWN for topic_id in ids], np.bool_)
         told = pa.array([None if topic_id == UNKNOWN else topic_id for topic_id in ids], pa.string())
         return told.take(pa.array(numbers)), unknown[numbers]

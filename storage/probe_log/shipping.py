@@ -75,7 +75,7 @@ def ship_segment(segment: Path, *, url: str, cluster: str, runner: str, disk: Di
             raise ProbeLogError(f"{other} has to be shipped before {segment}: what was open in it is not known yet")
     following = next((other for other in paths if other.name > segment.name), None)
     samples = read_segment(following, disk).batches(SAMPLES) if following is not None else ()
-    later = first_told(samples, carry.topic_ids)
+    later = first_told(samples, carry.topic_ids, carry.cluster_id)
     converted = convert(read.tables(), cluster=cluster, carry=carry, later=later)
     ship(converted, url=url, name=f"{safe_name(cluster)}--{safe_name(runner)}--{ledger_id[:12]}-{read.number:010d}")
     save_carry(carry_path, dataclasses.replace(converted.carry, ledger_id=ledger_id, segment=read.number), disk)

@@ -64,7 +64,9 @@ class Conversion:
         self.polls: list[tuple[f.Polled, Place]] = []
         self.open_transactions = dict(carry.transactions)
         self.transactions: dict[TransactionKey, tuple[Any, ...]] = {}
-        self.incarnations = Incarnations(carry.topic_ids, carry.dead_ids)
+        self.incarnations = Incarnations(
+            carry.topic_ids, carry.dead_ids, carry.cluster_id, elsewhere=carry.elsewhere, in_doubt=carry.in_doubt
+        )
         self.modes = dict(carry.modes)
         self.marked = dict(carry.marked)
         self.clock_ahead_ns = carry.clock_ahead_ns
@@ -78,11 +80,12 @@ class Conversion:
                 self.probes[identity_of(fact)] = self.open[identity_of(fact)] = probe
             case f.Acked() | f.Failed() | f.Indeterminate():
                 self.resolve(fact)
-            case f.WatchAsked() | f.TopicSeen() | f.TopicGone():
+            case f.WatchAsked() | f.TopicSeen() | f.TopicGone() | f.ClusterMet() | f.ClusterSeen():
                 self.incarnations.take(fact)
             case f.GenerationBegan():
                 self.began(fact)
             case f.RunnerStarted():
+                self.incarnations.take(fact)
                 self.open.clear()
                 for key, known in self.open_transactions.items():
                     self.transactions[key] = (*known, "indeterminate", None, "the canary ended before it knew")
@@ -149,7 +152,7 @@ class Conversion:
             who = identity.producer_id, identity.generation, identity.sequence
             probes.append((*place, *who, one.mode, one.transaction_id, one.sent_at_ns, *outcome))
         for poll, seen in self.polls:
-            topic_id = self.incarnations.enclosed(poll.topic, seen, seen, later)
+            topic_id = self.incarnations.enclosed(poll.topic, seen, seen, later, read=True)
             if topic_id == UNKNOWN:
                 voided += 1
                 continue
@@ -169,6 +172,9 @@ class Conversion:
             self.modes,
             self.marked,
             self.clock_ahead_ns,
+            self.incarnations.cluster_id,
+            self.incarnations.elsewhere,
+            self.incarnations.in_doubt,
         )
         rows: dict[str, list[tuple[Any, ...]]] = {"probes": probes, "polls": polls, "transactions": transactions}
         return Converted({name: table(name, some) for name, some in rows.items()}, carry, first_at_ns, voided)

@@ -78,7 +78,10 @@ class Life:
         kind = self.random.choice((*OTHERS, f.ClockSeen, *SAMPLES, *SAMPLES))
         if kind in {f.TopicGone, f.RunnerStarted} and at_ns > 3_000:  # not so often
             kind = f.TopicSeen
+        cluster_id = self.random.choice(("", *["here"] * 8, "there"))
         made: dict[type[f.Fact], tuple[Any, ...]] = {
+            f.ClusterMet: ("reread-1", cluster_id),
+            f.ClusterSeen: (sample, cluster_id, "1", 1),
             f.WatchAsked: (sample,),
             f.TopicSeen: (sample, topic, topic_id, 2),
             f.TopicGone: (sample, topic),
@@ -99,7 +102,7 @@ def test_columns_say_what_the_facts_say_one_by_one(seed: int, lengths: list[int]
     segments = [life.facts(length) for length in lengths]
     carry = Carry("ledger", 3)
     for segment, following in zip(segments, [*segments[1:], []], strict=True):
-        later = first_told([following], carry.topic_ids)
+        later = first_told([following], carry.topic_ids, carry.cluster_id)
         batches = [decode_table(encode_facts(segment[n : n + size])) for n in range(0, len(segment), size)]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(converting, "_BLOCK_ROWS", 20)
