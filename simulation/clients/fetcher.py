@@ -107,6 +107,7 @@ class Fetcher:
         self._waking = False
         link.on_leader = self._leader_changed
         link.on_missing = self._missing
+        link.on_moved = self._moved
 
     def add(self, place: tuple[str, int], position: int) -> None:
         """Fetch a partition from now on."""
@@ -130,6 +131,13 @@ class Fetcher:
         elif not self._waking and link.is_awaited():
             self._waking = True
             link.after(_WIRE_S, self._wake)
+
+    def _moved(self) -> None:
+        """The client is in another cluster: what changes there counts."""
+        for one in self.assigned.values():
+            one.unwatch()
+            one.unwatch = self.link.cluster.watch(*one.place, partial(self._changed, one))
+            one.dirty = True
 
     def _wake(self) -> None:
         self._waking = False

@@ -76,7 +76,9 @@ class Link:
         seed: int = 0,
     ) -> None:
         self.schedule = schedule
-        self.cluster = cluster
+        self.cluster = cluster.behind()
+        """The one that it is in."""
+        self._address = cluster
         self.process = process
         self.site = site
         self.config = {**_DEFAULTS, **{_ALIASES.get(key, key): value for key, value in config.items()}}
@@ -95,6 +97,8 @@ class Link:
         self._used_at: dict[str, float] = {}
         self.on_leader: Callable[[str, int], None] | None = None
         """Called when metadata tell a new leader epoch of a partition that is used."""
+        self.on_moved: Callable[[], None] | None = None
+        """Called when the client is in another cluster from now on: its connections to the former one are closed."""
         self.on_missing: Callable[[str, int], None] | None = None
         """Called when a partition that is used is gone; only a consumer keeps it then."""
         self._logger = logger
@@ -214,14 +218,28 @@ class Link:
     # ---- the cluster
 
     def reaches(self, broker: int) -> bool:
-        """Return whether a request to a broker is answered now; what changes is told to the ``error_cb``."""
+        """Return whether a request to a broker is answered now; what changes is told to the ``error_cb``.
+
+        Who connects again may reach another cluster.
+        """
         up = broker >= 0 and self.cluster.reaches(self.site, broker)
+        if broker >= 0 and (not up or broker in self._down) and (led := self._address.behind()) is not self.cluster:
+            self._move(led)
+            up = led.reaches(self.site, broker)
         if up:
             self._down.discard(broker)
         elif broker >= 0 and broker not in self._down:
             self._down.add(broker)
             self.error(KafkaError._TRANSPORT, f"sim://{broker}: Connect to broker {broker} failed")
         return up
+
+    def _move(self, led: ClusterApi) -> None:
+        """Be in another cluster: a new connection asks it for metadata before anything else."""
+        self.cluster = led
+        self._down.clear()
+        if self.on_moved is not None:
+            self.on_moved()
+        self.refresh()
 
     def gone(self, broker: int) -> bool:
         """Return whether the broker has ended, which breaks its connections at once; those of a frozen one stay."""

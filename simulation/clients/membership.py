@@ -44,7 +44,6 @@ class Membership:
         self.assigned_by_callback = False
         self.link = link
         self._assign = assign
-        self.groups = Groups.of(link.cluster)
         self._topics: tuple[str, ...] = ()
         self._callbacks: dict[str, Callback] = {}
         self._places: list[Place] = []
@@ -56,6 +55,11 @@ class Membership:
         self._heard_at = 0.0
         self._beat_s = link.seconds("heartbeat.interval.ms")
         self._wanted_s = (link.seconds("session.timeout.ms"), link.seconds("max.poll.interval.ms"))
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of the cluster that the client is in."""
+        return Groups.of(self.link.cluster)
 
     # ---- joining
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from simulation.kafka.broker import Broker
 from simulation.kafka.contract import Record
@@ -65,6 +65,11 @@ class Core:
     transactions: TransactionsRole
 
     ends_too_low: int | None = None
+    another: Self | None = None
+    """Another cluster, as long as clients of this one may be in it."""
+    leads_to: Self | None = None
+    """The cluster that new connections to the addresses of this one reach, None: this one."""
+    ends_too_low = 0
     """By so many offsets the ends that brokers list are too low."""
     starts_too_high: int | None = None
     """And the starts too high."""
@@ -131,6 +136,10 @@ class Core:
         """(when, topic, partition, record) of records whose transaction was aborted, and committed after a loss."""
         self.changed_at: dict[tuple[str, int], int] = {}
         self.watchers: dict[tuple[str, int], list[Callable[[], None]]] = {}
+
+    def behind(self) -> Self:
+        """Return the cluster that new connections to the addresses of this one reach."""
+        return self if self.leads_to is None else self.leads_to
 
     def wall_ms(self) -> int:
         """Return the wall clock of the brokers."""

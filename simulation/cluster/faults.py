@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from typing import Self
 
 from simulation.cluster.requests import Requests
 from simulation.kafka import errors
@@ -158,6 +159,22 @@ class Faults(Requests):
             if one.leader != one.replicas[0] and one.replicas[0] in one.isr and self.controller.up:
                 self.controller.elect(one, one.replicas[0])
 
+    def lead_elsewhere(self, another: Self) -> None:
+        """Let new connections reach another cluster; those that are open stay."""
+        self.another = self.leads_to = another
+        self.answered_as.add(another.cluster_id)
+
+    def lead_home(self) -> None:
+        """Let new connections reach this cluster again; clients in another one stay there."""
+        self.leads_to = None
+
+    def end_another(self) -> None:
+        """Let the other cluster end, if there is one: clients that are in it connect again, to this one."""
+        another, self.another, self.leads_to = self.another, None, None
+        if another is not None:
+            for broker in another.nodes:
+                another.kill(broker)
+
     def unclean(self, *, allowed: bool, topic: str | None = None) -> None:
         """Allow unclean elections or not, of a topic or by default; partitions without a leader get one."""
         text = "true" if allowed else "false"
@@ -187,8 +204,9 @@ class Faults(Requests):
         """Whether no fault is at work, and every replica is in sync."""
         nodes = self.nodes.values()
         brokers = all(one.connected and one.serving and not one.slow_s and not one.lag_s for one in nodes)
-        told = self.controller.up and self.ids and not self.refuses and self.answers_as is None
-        harmless = not self.bugs and not self.transactions.forgets and self.network.whole
+        told = self.controller.up and self.ids and not self.refuses
+        home = self.answers_as is None and self.another is None
+        harmless = home and not self.bugs and not self.transactions.forgets and self.network.whole
         partitions = self.controller.partitions()
         return brokers and told and harmless and all(len(one.isr) == len(one.replicas) for one in partitions)
 

@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable
 
 from canary.workloads.catalogue import WORKLOADS
+from simulation.cluster.cluster import Cluster
 from simulation.cluster.coordinators import Transaction
-from simulation.harms.harm import End, Harms, parted
+from simulation.harms.harm import End, Harms, any_broker, parted
 from simulation.harms.topics import recreate_topic
+from simulation.kafka.contract import Batch
 from simulation.world.world import World
 
 OPERATION = Harms()
@@ -23,6 +25,46 @@ def other_cluster(world: World, dice: random.Random) -> End | None:
     if dice.random() < 0.3:
         world.kill_canary(after=10 * dice.random())
     return lambda: setattr(world.cluster, "answers_as", None)
+
+
+@OPERATION.harm()
+def led_elsewhere(world: World, dice: random.Random) -> End | None:
+    """New connections reach another cluster, and those that are open stay, until they break: each for itself.
+
+    When the address leads home again, clients that are in the other cluster stay there until that ends.
+    """
+    known = world.cluster
+    if world.process.dead or world.runner is None or not world.runner.probing.is_set() or known.another is not None:
+        return None
+    known.lead_elsewhere(_another(world, dice))
+    if dice.random() < 0.5:
+        world.later(world.plan.beat * dice.random(), parted(world, ("canary", any_broker(world, dice))))
+    stay_s = 10 * world.plan.beat * dice.choice((0.0, dice.random()))
+
+    def back() -> None:
+        known.lead_home()
+        world.later(stay_s, known.end_another)
+
+    return back
+
+
+def _another(world: World, dice: random.Random) -> Cluster:
+    """Return a cluster with topics of the same names: of higher epochs or lower, with more records or fewer."""
+    known, number = world.cluster, dice.randrange(10**6)
+    other = Cluster(known.schedule, dice, cluster_id=f"another-cluster-{number:06}", ids=known.ids)
+    brokers, now_ms = list(other.brokers()), other.wall_ms()
+    for topic in world.topics():
+        logs = [known.log(topic, partition) for partition in range(world.plan.partitions)]
+        ends = [log[-1].offset if log else 0 for log in logs]
+        other.create_topic(brokers[0], topic, [brokers] * len(ends), {})
+        for partition, end in enumerate(ends):
+            for _ in range(dice.choice((0, 5, 50))):
+                other.elect(topic, partition, dice.choice(brokers))
+            batch = Batch([(None, b"another's", now_ms)] * int(2 * end * dice.choice((0.0, dice.random()))))
+            if batch.records:
+                leader = other.leader(topic, partition)
+                other.produce("elsewhere", leader, topic, partition, batch, 1, 1.0, lambda _: None)
+    return other
 
 
 @OPERATION.harm()

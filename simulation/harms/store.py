@@ -16,6 +16,7 @@ def _change_store(world: World, dice: random.Random, change: Callable[[], object
     """Change the store while the canary is down."""
     world.kill_canary(after=1 + 10 * dice.random())
     world.cluster.answers_as = None  # a store that knows no cluster takes the first one for its own
+    world.cluster.end_another()
     change()
 
 

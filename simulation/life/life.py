@@ -106,6 +106,7 @@ class Life(World):
         self.cluster.bugs.clear()
         self.cluster.refuses = self.cluster.transactions.forgets = False
         self.cluster.answers_as = None
+        self.cluster.end_another()
         self.cluster.heal()
         if self.process.frozen:
             self.schedule.resume(self.process)

@@ -260,6 +260,28 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
+        "each-client-s-cluster",
+        "45-B1",
+        "Clients whose new connections lead to another cluster do not say so, and what they read there counts.",
+        (
+            Edit("canary/kafka/client_inbox.py", "ClientInbox.tell", "met is not None and met != self._met", "False"),
+            Edit(_RULES + "rules/wrong_cluster.py", "believed", "found == known", "True"),
+        ),
+    ),
+    Mend(
+        "samples-of-another-cluster",
+        "45-B1",
+        "What another cluster answers about topics counts in the probe log, whose promises are of none afterwards.",
+        (
+            Edit(
+                "storage/probe_log/incarnations.py",
+                "Incarnations._met",
+                "fact.cluster_id != self.cluster_id",
+                "False",
+            ),
+        ),
+    ),
+    Mend(
         "reported-past-the-ledger",
         "45-B11",
         "What parts report that judge by themselves is judged and is not in the ledger: kill -9 forgets it.",

@@ -126,7 +126,7 @@ class Truth:
     _sent_by: dict[bytes, int] = field(default_factory=dict)
     """By probe, the process that sent it."""
     _elsewhere: bool = False
-    """Another cluster has answered, and no process has begun since."""
+    """Another cluster has answered, and no process has begun since. What clients of before say then is no promise."""
 
     # the cluster's end
 
@@ -182,7 +182,7 @@ class Truth:
                 name = _key(fact)
                 whole = self._transaction_of.pop(name, None)
                 self._unsure.append((self._facts, name))
-                if self._elsewhere:
+                if self._elsewhere or self._sent_by.get(name) != self._process:
                     self._void.add(name)
                 elif whole is None or whole in self._committed:
                     self._promise(fact.producer_id, name)

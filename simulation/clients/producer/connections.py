@@ -44,6 +44,7 @@ class Connections:
         self._acks_s = link.seconds("request.timeout.ms")
         self._backoff_s = link.seconds("retry.backoff.ms")
         self._looking = False
+        link.on_moved = self._break
 
     def to_leader(self, one: Partition) -> Connection | None:
         """Return the connection to the partition's leader; None while there is none."""
@@ -129,6 +130,11 @@ class Connections:
                 self._looking = True
         if self._looking:
             self.link.after(_LOOK_S, self._look)
+
+    def _break(self) -> None:
+        """The client is in another cluster: nothing answers any more what was asked in the former one."""
+        for connection in self._by_broker.values():
+            self.link.after(0, partial(self._disconnect, connection, KafkaError._TRANSPORT, "Disconnected"))
 
     def _disconnect(self, connection: Connection, code: int, why: str) -> None:
         requests = [one for one in connection.requests if not one.purged]
