@@ -195,12 +195,15 @@ class Reported:
     """A part that judges what it watches by itself has found a violation, or says that one has ended (``over``).
 
     ``part`` is the thread's name; ``violation`` has all its fields, as JSON (canary.anomalies.violation).
+    ``cluster_id`` is what the client of the part was told; None where it rests on no client's answer, or on one that
+    was told none.
     """
 
     at_ns: int
     part: str
     violation: str
     over: bool = False
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,19 @@ request: brokers say it with all metadata, for which librdkafka asks on every ne
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from confluent_kafka import KafkaException
 
-from canary.facts import ClusterMet, Facts
+from canary.facts import ClusterMet, Facts, Reported
 from canary.threads.ports import Clock, Inbox
 
 
 class ClientInbox:
     """Hands the facts of one client on; a ClusterMet comes before them when the client was told another cluster's id.
+
+    What a part reports that judges by itself says in which cluster it was found (``Reported.cluster_id``).
 
     The id is looked at after the facts were seen. So nothing that was seen in another cluster is judged before it is
     known that the client is there.
@@ -42,6 +45,8 @@ class ClientInbox:
         if met is not None and met != self._met:
             self._met = met
             facts = [ClusterMet(self._clock.now_ns(), self._client, met), *facts]
+        if met is not None and any(isinstance(one, Reported) for one in facts):
+            facts = [replace(one, cluster_id=met) if isinstance(one, Reported) else one for one in facts]
         if facts:
             self.beside.put(facts)
 

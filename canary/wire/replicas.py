@@ -17,6 +17,8 @@ from canary.wire.errors import WireError
 
 _WITH_EPOCHS: Final = 7
 """The first version of Metadata with leader epochs: Kafka 2.1."""
+_WITH_CLUSTER_ID: Final = 2
+"""The first version of Metadata with the cluster's id: Kafka 0.10.1."""
 _PAGE: Final = 2000
 _UNSUPPORTED: Final = "UNSUPPORTED_VERSION"
 
@@ -116,6 +118,16 @@ def members(admin: Any, broker: int | None = None) -> Members:
     """
     answer = asked(admin, MetadataRequest(topics=[]), broker)
     return Members(sorted(one.node_id for one in answer.brokers), int(answer.controller_id), answer.cluster_id)
+
+
+def cluster_at(admin: Any, broker: int) -> str | None:
+    """Return the id of the cluster of what answers as this broker: a new connection to it may lead elsewhere.
+
+    Raises:
+        WireError: it does not answer.
+    """
+    answer = asked(admin, MetadataRequest(topics=[], min_version=_WITH_CLUSTER_ID), broker)
+    return None if answer.cluster_id is None else str(answer.cluster_id)
 
 
 def names(admin: Any) -> list[str]:

@@ -265,7 +265,7 @@ TAKEN_OUT: Final = (
         "Clients whose new connections lead to another cluster do not say so, and what they read there counts.",
         (
             Edit("canary/kafka/client_inbox.py", "ClientInbox.tell", "met is not None and met != self._met", "False"),
-            Edit(_RULES + "rules/wrong_cluster.py", "believed", "found == known", "True"),
+            Edit(_RULES + "rules/wrong_cluster.py", "is_elsewhere", "found == known", "True"),
         ),
     ),
     Mend(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from canary.facts import ClusterMet, Tick
+from canary.facts import ClusterMet, Reported, Tick
 from canary.kafka.client_inbox import ClientInbox, cluster_of
 from tests.support.recording import Recording
 
@@ -30,6 +30,15 @@ def test_where_a_client_is_is_told_without_facts_too_and_nothing_else_is() -> No
     for _ in range(3):
         mine.tell([])
     assert inbox.facts == [ClusterMet(7, "group-1", "a")]
+
+
+def test_a_report_says_in_which_cluster_it_was_found() -> None:
+    inbox, told = Recording(), [None, "a"]
+    mine = ClientInbox(inbox, Clock(), "group-watcher", lambda: told.pop(0))
+    for number in range(2):
+        mine.tell([Reported(number, "group-watcher", "{}"), Tick(number)])
+    unknown, found = (Reported(number, "group-watcher", "{}", False, met) for number, met in enumerate((None, "a")))
+    assert inbox.facts == [unknown, Tick(0), ClusterMet(7, "group-watcher", "a"), found, Tick(1)]
 
 
 class Client:

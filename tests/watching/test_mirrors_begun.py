@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from canary.anomalies.mirrormaker.facts import Row
 from canary.anomalies.mirrormaker.mirror import Link, Mirror
@@ -187,17 +188,56 @@ def test_a_source_that_is_made_anew_is_missed_from_its_first_record_on() -> None
     assert [(one.kind, one.offset, one.count) for one in pair.heard.said] == [("mirror-gap", 0, 20)]
 
 
+class Somewhere:
+    """A client that was told a cluster's id, and that there is no such topic."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.told = cluster_id
+
+    def cluster_id(self, timeout: float) -> str:
+        assert timeout == 0
+        return self.told
+
+    def poll(self, _timeout: float) -> None: ...
+
+    def describe_topics(self, topics: Any, **_: object) -> dict[str, Future[Any]]:
+        gone: Future[Any] = Future()
+        gone.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return dict.fromkeys(topics.topic_names, gone)
+
+    def consume(self, _number: int, _timeout: float) -> list[Message]:
+        return [Message(0)]
+
+    def incremental_assign(self, _places: object) -> None: ...
+
+
+def test_what_another_cluster_says_of_a_mirrored_topic_is_neither_its_end_nor_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    progress = Progress(next={("t", 0): 0})
+    logs = Logs({"bootstrap.servers": "127.0.0.1:1"}, "reader", "dc1", progress, lambda: False)
+    monkeypatch.setattr(logs, "_admin", Somewhere("here"))
+    assert logs.partitions("t") == []
+    monkeypatch.setattr(logs, "_consumer", Somewhere("there"))
+    with pytest.raises(NotReadError, match="dc1: a new connection leads to another cluster, there"):
+        logs.read({("t", 0): 10}, (), 3600)
+    assert (progress.met, progress.take(("t", 0))) == ("there", [])
+    monkeypatch.setattr(logs, "_admin", Somewhere("there"))
+    with pytest.raises(NotReadError, match="leads to another cluster"):
+        logs.partitions("t")
+
+
 def test_so_many_records_are_read_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     progress = Progress(next={("t", 0): 0})
     logs = Logs({"bootstrap.servers": "127.0.0.1:1"}, "reader", "dc1", progress, lambda: False)
     handed = itertools.count()
 
-    class Endless:
+    class Endless(Somewhere):
         def incremental_assign(self, _places: object) -> None: ...
 
         def consume(self, number: int, _timeout: float) -> list[Message]:
             return [Message(next(handed)) for _ in range(number)]
 
-    monkeypatch.setattr(logs, "_client", Endless)
+    monkeypatch.setattr(logs, "_client", lambda: Endless("here"))
     assert logs.read({("t", 0): 10**9}, (), 3600) == set()
     assert len(progress.take(("t", 0))) == MOST_READ

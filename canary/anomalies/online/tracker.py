@@ -39,7 +39,9 @@ _Dated = TypeVar("_Dated", Violation, TopologyChange)
 
 
 def _reported(scope: Scope, fact: f.Reported) -> None:
-    """A part that judges by itself has found a violation, or one of its conditions has ended."""
+    """A part that judges by itself has found a violation, or one of its conditions has ended, in the known cluster."""
+    if wrong_cluster.is_elsewhere(scope, fact.cluster_id, fact.part):
+        return
     if fact.over:
         scope.found.ended.append(violation_of(fact))
     else:

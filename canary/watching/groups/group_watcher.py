@@ -8,6 +8,7 @@ from confluent_kafka import KafkaException
 
 from canary.anomalies.groups.rounds import Groups
 from canary.anomalies.violation import reported
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
 from canary.metrics.watched.groups import GroupsSeen
@@ -51,7 +52,8 @@ class GroupWatcher(Worker):
         self._names = names
         self._besides = besides
         self._groups = groups
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: cluster_of(self._admin))
+        self._admin: Any = None
         self._clock = clock
         self._interval_s = interval_s
         self._gate = Gate()
@@ -64,6 +66,13 @@ class GroupWatcher(Worker):
         in_rounds(self, config, lambda error: self._unanswered(text_of(error)), self._look, self._interval_s)
 
     def _look(self, admin: Any) -> None:
+        self._admin = admin
+        try:
+            self._round(admin)
+        finally:
+            self._admin = None  # it is closed by whoever opened it
+
+    def _round(self, admin: Any) -> None:
         questions = Questions(admin, self._names, self._besides, self._clock.now_ns, _TIMEOUT_S)
         try:
             answers = questions.ask(self._groups.places())
@@ -73,7 +82,7 @@ class GroupWatcher(Worker):
             self._unanswered(text_of(error.args[0]))
             return
         self.failing = f"watch.groups: {answers.refused} (docs/acl.md)" if answers.refused else None
-        self._inbox.put(reported(self.name, *self._groups.fold(answers.round)))
+        self._inbox.tell(reported(self.name, *self._groups.fold(answers.round)))
         views = self._groups.views()
         unknown = None if answers.round.groups else _NONE
         self.latest = GroupsSeen(answers.round.at_ns, views, answers.left_out, unknown)

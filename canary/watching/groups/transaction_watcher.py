@@ -11,6 +11,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from canary.anomalies.groups.sample import Log, Place
 from canary.anomalies.groups.stable import HangingView, Holder, Stable
 from canary.anomalies.violation import reported
+from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.quiet import Gate, calm
 from canary.kafka.responses import text_of
 from canary.metrics.watched.groups import TransactionsSeen
@@ -70,7 +71,8 @@ class TransactionWatcher(Worker):
         self._config = dict(config)
         self._chosen = Selection(topics)
         self._stable = stable
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: cluster_of(self._admin))
+        self._admin: Any = None
         self._clock = clock
         self._interval_s = interval_s
         self._after_s = after_s
@@ -87,10 +89,13 @@ class TransactionWatcher(Worker):
         in_rounds(self, config, lambda error: self._unanswered(text_of(error)), self._look, self._interval_s)
 
     def _look(self, admin: Any) -> None:
+        self._admin = admin
         try:
             self._ask_all(admin)
         except KafkaException as error:
             self._unanswered(text_of(error.args[0]))
+        finally:
+            self._admin = None  # it is closed by whoever opened it
 
     def _ask_all(self, admin: Any) -> None:
         metadata = admin.list_topics(timeout=_TIMEOUT_S).topics
@@ -100,13 +105,13 @@ class TransactionWatcher(Worker):
         longest_s = self._longest(admin, leaders)
         limit_s = self._after_s if self._after_s is not None else (longest_s or _MAX_TIMEOUT_S) + _LATE_S
         held, ended = self._stable.fold(logs, metadata, at_ns, limit_s)
-        self._inbox.put(reported(self.name, [], ended))
+        self._inbox.tell(reported(self.name, [], ended))
         hanging = list(self._held(held, leaders, logs))
         overdue = {
             view: longest_s is not None and (at_ns - view.since_ns) / 1e9 > longest_s + _LATE_S for view in hanging
         }
         said = [self._stable.said(view, at_ns, overdue=overdue[view]) for view in hanging]
-        self._inbox.put(reported(self.name, [one for one in said if one is not None]))
+        self._inbox.tell(reported(self.name, [one for one in said if one is not None]))
         self.failing = f"watch.transactions: {refused} (docs/acl.md)" if refused else self._not_told(hanging)
         self.latest = TransactionsSeen(at_ns, tuple(hanging), refused or self._none(leaders, logs))
 
@@ -169,11 +174,12 @@ class TransactionWatcher(Worker):
         return found
 
     def _ask(self, place: Place, offset: int, leader: int) -> Holder | None:
-        from canary.wire.client import opened  # noqa: PLC0415  # 23 MB, for whoever has a transaction that hangs
+        from canary.wire import client  # noqa: PLC0415  # 23 MB, for whoever has a transaction that hangs
         from canary.wire.transactions import coordinated, open_in  # noqa: PLC0415  # the same
 
-        with opened(self._config, _TIMEOUT_S) as admin:
+        with client.opened(self._config, _TIMEOUT_S) as admin:
             holder = next((one for one in open_in(admin, *place, leader) if one.start_offset == offset), None)
+            self._same_cluster(client.cluster_of(admin))
             if holder is None:
                 return None
             found = coordinated(admin, holder.producer_id)
@@ -192,6 +198,16 @@ class TransactionWatcher(Worker):
             started_ns=started_ns,
             known=found.covers(holder, *place),
         )
+
+    def _same_cluster(self, met: str | None) -> None:
+        """Say which cluster the second client has met.
+
+        Raises:
+            WireError: it is not that of the first one: what it said of holders is of other transactions.
+        """
+        ClientInbox(self._inbox.beside, self._clock, f"{self.name}-holder", lambda: met).tell([])
+        if None not in {met, mine := cluster_of(self._admin)} and met != mine:
+            raise WireError(f"a new connection leads to another cluster, {met}")
 
     @staticmethod
     def _none(leaders: Mapping[Place, int], logs: Mapping[Place, Log]) -> str | None:

@@ -9,6 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from canary.anomalies.mirrormaker.facts import Row
 from canary.kafka import opening
+from canary.kafka.client_inbox import cluster_of
 from canary.kafka.quiet import calm, quiet_logger
 from canary.kafka.responses import GRACE_S, result, text_of, topic_id_of
 from canary.probe.record import Refusal, decode, header_fields
@@ -36,12 +37,12 @@ class Bounds(NamedTuple):
 
 
 class NotReadError(Exception):
-    """What a cluster does not tell, or refuses; ``topic``: it is about this one alone."""
+    """What a cluster does not tell, or refuses; ``topic``: it is about this one alone. ``error``: None, or its own."""
 
-    def __init__(self, error: KafkaError, what: str, topic: str | None = None) -> None:
-        super().__init__(f"{what}: {text_of(error)}")
+    def __init__(self, error: KafkaError | None, what: str, topic: str | None = None) -> None:
+        super().__init__(what if error is None else f"{what}: {text_of(error)}")
         self.topic = topic
-        self.refused = error.code() in {
+        self.refused = error is not None and error.code() in {
             KafkaError.TOPIC_AUTHORIZATION_FAILED,
             KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         }
@@ -53,7 +54,8 @@ class Progress:
 
     ``ids``: the topics' incarnations; ``next``: the next offset of each log that is read; ``read``: the records before
     it that nobody has taken yet; ``beyond``: how often in a row the log's end was below that offset; ``partial``: logs
-    whose first records may have expired before they were read.
+    whose first records may have expired before they were read. ``cluster_id``: of the cluster that clients met first;
+    ``met``: of the one that a client met last.
     """
 
     ids: dict[str, str | None] = field(default_factory=dict)
@@ -61,6 +63,8 @@ class Progress:
     read: dict[Place, list[Any]] = field(default_factory=dict)
     beyond: dict[Place, int] = field(default_factory=dict)
     partial: set[Place] = field(default_factory=set)
+    cluster_id: str | None = None
+    met: str | None = None
 
     def begin(self, place: Place, offset: int, start: int) -> None:
         """Begin at an offset of a log that has records from ``start`` on."""
@@ -129,6 +133,18 @@ class Logs:
             self._consumer.close()
         self._consumer = self._admin = None
 
+    def _same_cluster(self, client: Any) -> None:
+        """Note which cluster a client has met: what it says of another one's logs is of no use.
+
+        Raises:
+            NotReadError: it is another one than clients met before.
+        """
+        progress = self.progress
+        progress.met = cluster_of(client) or progress.met
+        progress.cluster_id = progress.cluster_id or progress.met
+        if progress.met != progress.cluster_id:
+            raise NotReadError(None, f"{self.cluster}: a new connection leads to another cluster, {progress.met}")
+
     def partitions(self, topic: str) -> list[int]:
         """Return the partitions of a topic, none if it does not exist; one that was made anew is read from its start.
 
@@ -140,9 +156,11 @@ class Logs:
         try:
             found = result(asked, TIMEOUT_S + GRACE_S)
         except KafkaException as error:
+            self._same_cluster(self._admin)
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
             raise NotReadError(error.args[0], f"{topic} in {self.cluster}", topic) from error
+        self._same_cluster(self._admin)
         topic_id = topic_id_of(found)
         before = self.progress.ids.get(topic)
         self.progress.ids[topic] = topic_id or before
@@ -166,6 +184,7 @@ class Logs:
             NotReadError: all of them are refused.
         """
         found, refusal = offsets.logs(self._admin, places, TIMEOUT_S)
+        self._same_cluster(self._admin)
         if not found and refusal is not None:
             raise NotReadError(refusal.args[0], f"offsets in {self.cluster}")
         ends = {place: one.end if one.stable is None else min(one.stable, one.end) for place, one in found.items()}
@@ -196,7 +215,9 @@ class Logs:
         bounds = self.bounds(places)
         known = [TopicPartition(*place, ns // 10**6) for place, ns in places.items() if place in bounds]
         try:
-            for one in self._client().offsets_for_times(known, timeout=TIMEOUT_S) if known else ():
+            found = self._client().offsets_for_times(known, timeout=TIMEOUT_S) if known else ()
+            self._same_cluster(self._client())
+            for one in found:
                 place = (one.topic, one.partition)
                 if one.error is None:
                     end = one.offset in {OFFSET_END, -1} or one.offset < 0
@@ -222,6 +243,7 @@ class Logs:
             if all(self.progress.next[place] >= end or place in astray for place, end in wanted.items()):
                 break
             messages = self._client().consume(_BATCH, _POLL_S)
+            self._same_cluster(self._client())
             most -= len(messages)
             for message in messages:
                 self._take(message, astray)
@@ -262,7 +284,8 @@ class Logs:
         log = self.bounds([place]).get(place)
         if log is None:
             return None
-        fresh = Logs(self._config, f"{self._name}-again", self.cluster, Progress(), self._stopping)
+        known = Progress(cluster_id=self.progress.cluster_id)
+        fresh = Logs(self._config, f"{self._name}-again", self.cluster, known, self._stopping)
         try:
             begin, limit = max(start, log.start), min(end, log.end)
             if begin >= limit:
@@ -272,6 +295,7 @@ class Logs:
                 return None
             return [row for row in map(row_of, fresh.progress.take(place)) if row.offset < end], log.start
         finally:
+            self.progress.met = known.met or self.progress.met
             fresh.close()
 
 

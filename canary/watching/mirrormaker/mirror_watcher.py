@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException
 from canary.anomalies.mirrormaker.facts import Anew, Answer, Checkpoint, PartitionRound, Question, Round
 from canary.anomalies.mirrormaker.mirror import Mirror, MirrorView
 from canary.anomalies.violation import Violation, reported
+from canary.kafka.client_inbox import ClientInbox
 from canary.kafka.quiet import Gate
 from canary.kafka.responses import text_of
 from canary.threads import system
@@ -79,7 +80,7 @@ class MirrorWatcher(Worker):
         self._mirror = mirror
         self._progress = progress
         self._checkpoints = checkpoints
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: progress.target.met)
         self._clock = clock
         self._interval_s = interval_s
         self._gate = Gate()
@@ -119,6 +120,7 @@ class MirrorWatcher(Worker):
             in_background(sides.target.close, "mirror-watcher-closing")
 
     def _unanswered(self, error: KafkaException | NotReadError) -> None:
+        self._inbox.tell([])
         reason = text_of(error.args[0]) if isinstance(error, KafkaException) else str(error)
         if isinstance(error, NotReadError) and error.refused and error.topic == self._checkpoints:
             self._points_due = system.monotonic() + _REFUSED_S  # all else can be known without them
@@ -137,11 +139,11 @@ class MirrorWatcher(Worker):
             self._mirror.remember(gaps)
             self._progress.earlier = None
         told = self._round(sides)
-        self._inbox.put(reported(self.name, *self._mirror.fold(told)))
+        self._inbox.tell(reported(self.name, *self._mirror.fold(told)))
         for question in self._mirror.questions(told.at_ns)[:_MOST_QUESTIONS]:
             answer = self._again(sides, question)
             if answer is not None:
-                self._inbox.put(reported(self.name, self._mirror.confirm(question, answer, self._clock.now_ns())))
+                self._inbox.tell(reported(self.name, self._mirror.confirm(question, answer, self._clock.now_ns())))
         self.latest = self._mirror.view(self._clock.now_ns())
 
     def _round(self, sides: "_Sides") -> Round:

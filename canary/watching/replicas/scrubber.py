@@ -7,6 +7,7 @@ import structlog
 
 from canary.anomalies.replicas.divergence import Divergence
 from canary.anomalies.violation import reported
+from canary.kafka.client_inbox import ClientInbox
 from canary.kafka.quiet import Gate
 from canary.metrics.watched.replicas import ReplicasSeen
 from canary.threads import system
@@ -58,7 +59,8 @@ class ReplicaScrubber(Worker):
         self._config = dict(config)
         self._chosen = Selection(topics)
         self._progress = progress
-        self._inbox = inbox
+        self._inbox = ClientInbox(inbox, clock, self.name, lambda: self._met)
+        self._met: str | None = None
         self._clock = clock
         self._rate = bytes_per_second
         self._rest_s = rest_s
@@ -105,7 +107,7 @@ class ReplicaScrubber(Worker):
         try:
             for step in comparison.run():
                 self._progress.read(comparison.outcome, comparison.resume_at, step.bytes)
-                self._say(step.found)
+                self._say(source, step.found)
                 self._show(None)
                 if not self._pace(max(step.pause_s, step.bytes / self._rate)):
                     return False
@@ -123,11 +125,23 @@ class ReplicaScrubber(Worker):
                 return False
         return not self.stopping.is_set()
 
-    def _say(self, found: Sequence[Divergence]) -> None:
-        if found:
-            now_ns = self._clock.now_ns()
-            said = [one.violation(now_ns, command(one.topic, one.partition)) for one in found]
-            self._inbox.put(reported(self.name, said))
+    def _say(self, source: "Source", found: Sequence[Divergence]) -> None:
+        """Report what differs, where all brokers that differ are of one cluster: each was asked on its own connection.
+
+        Raises:
+            WireError: they are not, or one of them does not answer.
+        """
+        if not found:
+            return
+        met = {source.cluster_at(broker) for one in found for kept in one.found.values() for broker in kept}
+        for self._met in sorted(one for one in met if one is not None):
+            self._inbox.tell([])
+        if len(met) > 1:
+            raise WireError("new connections to some brokers lead to another cluster")
+        now_ns = self._clock.now_ns()
+        self._inbox.tell(
+            reported(self.name, [one.violation(now_ns, command(one.topic, one.partition)) for one in found])
+        )
 
     def _show(self, unknown: str | None) -> None:
         self.latest = ReplicasSeen(self._clock.now_ns(), self._progress.topics(), unknown)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from canary.anomalies.replicas.copies import Kept, UndecodableError
 from canary.wire import fetch, records
 from canary.wire.errors import RecordsError, WireError
-from canary.wire.replicas import PartitionReplicas, described, names
+from canary.wire.replicas import PartitionReplicas, cluster_at, described, names
 from canary.wire.topics import log_start, setting
 
 _DIGEST_BYTES: Final = 8
@@ -94,6 +94,10 @@ class Source:
         """Return the partitions of topics; none of a topic that does not exist, or that we may not Describe."""
         answers = described(self._admin, topics).values()
         return [one for found in answers if not isinstance(found, WireError) for one in found]
+
+    def cluster_at(self, broker: int) -> str | None:
+        """Return the id of the cluster of what answers as this broker."""
+        return cluster_at(self._admin, broker)
 
     def compacted(self, topic: str) -> bool | None:
         """Return whether brokers compact a topic; None: we may not know."""

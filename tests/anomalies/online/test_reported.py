@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from canary import facts as f
@@ -68,6 +70,22 @@ def test_a_report_of_a_later_version_is_read_without_the_fields_that_this_one_do
 def test_reports_are_found_as_they_are_also_while_another_cluster_answers(stopped: str | None) -> None:
     facts: list[f.Fact] = [*reported("p", [STUCK]), f.Tick(9 * S), *reported("p", [GAP], [STUCK])]
     assert folded(*facts, stopped=stopped) == ([STUCK, GAP], [STUCK])
+
+
+def test_what_was_found_in_another_cluster_is_that_alone() -> None:
+    known = f.ClusterMet(S, "admin", "here")
+    here, there = (
+        [replace(one, cluster_id=met) for one in reported("group-watcher", [STUCK], [GAP])] for met in ("here", "there")
+    )
+    assert folded(known, *here) == ([STUCK], [GAP])
+    assert folded(*there) == ([STUCK], [GAP]), "no cluster is known yet"
+    said, ended = folded(known, *there)
+    assert [(one.kind, one.evidence) for one in said] == [
+        ("another-cluster", {"known": "here", "found": "there", "client": "group-watcher"})
+    ]
+    assert ended == []
+    said, ended = folded(known, f.ClusterMet(2 * S, "group-watcher", "there"), *there, *here)
+    assert ([one.kind for one in said], ended) == (["another-cluster", "group-stuck"], [GAP])
 
 
 def test_of_facts_that_are_judged_together_the_order_decides_whether_a_condition_holds() -> None:

@@ -190,3 +190,22 @@ def test_without_a_topic_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     until(lambda: scrubbed.worker.latest and scrubbed.seen.unknown, 20, "nothing to compare")
     assert "no topic is matched" in (scrubbed.seen.unknown or "")
     in_time(scrubbed.worker.stop(20))
+
+
+def test_a_broker_of_another_cluster_shows_where_a_new_connection_leads_and_no_divergence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What answers as broker 2 is elsewhere: there is a topic of that name with other records."""
+    world = World({1: list(ROWS), 2: [*ROWS[:3], *ROWS[4:]], 3: list(ROWS)}, clusters={2: "there"})
+    scrubbed = Scrubbed(world, monkeypatch)
+    scrubbed.worker.start()
+    until(lambda: "there" in scrubbed.heard.met, 20, "it is said where")
+    until(lambda: scrubbed.worker.latest and scrubbed.seen.unknown, 20, "it is unknown")
+    in_time(scrubbed.worker.stop(20))
+    assert scrubbed.said == []
+
+
+def test_what_is_said_of_replicas_says_in_which_cluster_it_was_found(scrubbed: Scrubbed) -> None:
+    scrubbed.worker.start()
+    until(lambda: scrubbed.said, 20, "it is said")
+    assert scrubbed.heard.met[:1] == scrubbed.heard.found_in[:1] == ["here"]

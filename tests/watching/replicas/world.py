@@ -50,6 +50,11 @@ class World:
     batches_at_once: int = 100
     before_read: Callable[[int, int], None] = lambda *_: None
     reads: int = 0
+    clusters: dict[int, str] = field(default_factory=dict)
+    """By broker, the id that it tells where that is not "here"."""
+
+    def cluster_at(self, broker: int) -> str | None:
+        return self.clusters.get(broker, "here")
 
     def names(self) -> list[str]:
         return [self.state.topic]

@@ -50,12 +50,22 @@ def believed(scope: Scope, fact: f.RereadEnded) -> f.RereadEnded:
     That another one answered is reported; of a client that was told no id nothing is known. A former release did not
     note the id.
     """
-    known, found = scope.state.cluster_id, fact.cluster_id
-    if not known or found is None or found == known:
+    if not is_elsewhere(scope, fact.cluster_id, f"reread-{fact.request_id}"):
         return fact
-    if found:
-        stop(scope, found, f"reread-{fact.request_id}")
     return replace(fact, reached=fact.start, complete=False, error="not in the known cluster")
+
+
+def is_elsewhere(scope: Scope, found: str | None, client: str) -> bool:
+    """Whether a fact is not of the known cluster, as its own client was told (empty: of none); another is reported.
+
+    A fact that names none (None) rests on no client's answer, or is of a former release.
+    """
+    known = scope.state.cluster_id
+    if not known or found is None or found == known:
+        return False
+    if found and scope.state.stopped is None:
+        stop(scope, found, client)
+    return True
 
 
 def acknowledged(state: State, stream: Stream, a: int, b: int) -> None:
