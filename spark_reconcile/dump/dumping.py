@@ -50,8 +50,9 @@ _CONSUMER: Final = {
 class Wanted:
     """What to dump: ``topics`` of one cluster, reached by librdkafka ``config``.
 
-    ``installation``: the id in the records of our own probes. ``since``: the first offset to read, by (topic,
-    partition, isolation); the bounds of such an incremental dump are nevertheless those of the whole log.
+    ``installation``: the id in the records of our own probes. ``cluster_id``: of the known cluster, None if it is not
+    known. ``since``: the first offset to read, by (topic, partition, isolation); the bounds of such an incremental dump
+    are nevertheless those of the whole log.
     """
 
     cluster: str
@@ -59,6 +60,7 @@ class Wanted:
     topics: Sequence[str]
     installation: str
     levels: Sequence[str] = ISOLATIONS
+    cluster_id: str | None = None
     since: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
 
 
@@ -121,6 +123,9 @@ def _dump_cluster(
 ) -> tuple[list[Part], list[dict[str, Any]], list[Topic]]:
     cluster = Cluster(wanted.cluster, wanted.config)
     cluster_id = cluster.cluster_id()
+    if wanted.cluster_id not in {None, cluster_id}:
+        where = f"leads to cluster {cluster_id}, not to the known one, {wanted.cluster_id}"
+        raise UnreachableError(f"cluster {wanted.cluster}: its address {where}")
     topics = cluster.topics(wanted.topics)
     if not topics:
         raise UnreachableError(f"cluster {wanted.cluster} has no topic {' or '.join(wanted.topics)}")

@@ -105,16 +105,28 @@ class Cluster:
         """Return the names of topics that are not those that they were: deleted, or made anew.
 
         Raises:
-            UnreachableError: the cluster does not answer.
+            UnreachableError: the cluster does not answer; or new connections, like those by which their records were
+                read, lead to another one.
         """
-        names = [topic.name for topic in topics]
-        again = {topic.name: topic.topic_id for topic in (self.topics(names) if names else ())}
+        names, anew = [topic.name for topic in topics], self.connected_anew()
+        again = {topic.name: topic.topic_id for topic in (anew.topics(names) if names else ())}
         return [
             topic.name
             for topic in topics
             if topic.name not in again
             or len({topic.topic_id, again[topic.name]} - {None}) > 1  # during an upgrade only some brokers tell it
         ]
+
+    def connected_anew(self) -> "Cluster":
+        """Return the cluster by connections of now.
+
+        Raises:
+            UnreachableError: it does not answer, or they lead to another one.
+        """
+        anew = Cluster(self.name, self._config, self._timeout_s)
+        if (met := anew.cluster_id()) != (known := self.cluster_id()):
+            raise UnreachableError(f"cluster {self.name}: new connections lead to cluster {met}, not to {known}")
+        return anew
 
     def names(self) -> list[str]:
         """Return the names of all topics that may be described, in order.

@@ -10,6 +10,7 @@ from spark_reconcile.dump.dumping import Wanted
 from spark_reconcile.errors import BadInputError, UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 from storage.store import Store
+from storage.store.repositories.identities import Identities
 
 
 def wanted(
@@ -28,8 +29,7 @@ def wanted(
             raise BadInputError("--isolation", f"{level} is no isolation level", " or ".join(ISOLATIONS))
     with Store.connect(settings.store.url.get_secret_value(), timeout=settings.store.timeout) as store:
         store.upgrade()
-        installation = store.identities.installation()
-    return [target(settings, cluster, installation, levels or ISOLATIONS) for cluster in some]
+        return [target(settings, cluster, store.identities, levels or ISOLATIONS) for cluster in some]
 
 
 def chosen(settings: Settings, clusters: Sequence[str] | None) -> list[ClusterSettings]:
@@ -46,15 +46,16 @@ def chosen(settings: Settings, clusters: Sequence[str] | None) -> list[ClusterSe
 
 
 def target(
-    settings: Settings, cluster: ClusterSettings, installation: str, levels: Sequence[str] = ISOLATIONS
+    settings: Settings, cluster: ClusterSettings, identities: Identities, levels: Sequence[str] = ISOLATIONS
 ) -> Wanted:
-    """Return what to dump of one cluster.
+    """Return what to dump of one cluster; the store's ``identities`` know whose records are ours.
 
     Raises:
         UnreachableError: the cluster is the embedded lab, which does not run.
     """
     topics = list(dict.fromkeys(cluster.topic_of(mode) for mode in cluster.modes.enabled())) or [cluster.topic.name]
-    return Wanted(cluster.name, reachable(settings, cluster), topics, installation, levels)
+    known = identities.cluster_id(cluster.name)
+    return Wanted(cluster.name, reachable(settings, cluster), topics, identities.installation(), levels, known)
 
 
 def reachable(settings: Settings, cluster: ClusterSettings) -> dict[str, Any]:

@@ -224,7 +224,7 @@ class _Run:
 
     def _dumped(self, dump: Dump, basis: Kept | None, out: str) -> tuple[Dumped, Kept | None, list[Range]]:
         """Dump the records that are not kept; return the dump, the usable part of ``basis``, the ranges read."""
-        wanted = target(self._settings, self._cluster, self._store.identities.installation())
+        wanted = target(self._settings, self._cluster, self._store.identities)
         reread = partial(fingerprints.read, wanted.config)
         for turn in range(_TURNS):
             if turn == _TURNS - 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from unittest.mock import Mock
 
 import numpy as np
@@ -91,6 +91,9 @@ class World:
     def unchanged(self, topics: Sequence[Topic], doing: str) -> None:
         """As the real one says it."""
         Cluster.unchanged(self, topics, doing)  # type: ignore[arg-type]
+
+    def connected_anew(self) -> Self:
+        return self
 
     def made_anew(self, topics: Sequence[Topic]) -> list[str]:
         """As the real one says it, too."""

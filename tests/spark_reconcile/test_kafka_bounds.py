@@ -6,13 +6,15 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from spark_reconcile.dump import kafka_bounds
+import pytest
+
+from spark_reconcile.dump import dumping, kafka_bounds
+from spark_reconcile.dump.dumping import Wanted
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
+from spark_reconcile.errors import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pytest
 
 WITHOUT_LEADER = -1001
 TOPIC = Topic("orders", None, 2, None, None)
@@ -55,3 +57,47 @@ def test_one_that_stays_without_a_leader_is_left_out_in_the_end(monkeypatch: pyt
     admin = Admin(leaderless=1000)
     assert starts(monkeypatch, admin) == {("orders", 0): 40}
     assert admin.asked == kafka_bounds._TRIES
+
+
+class Met:
+    """A client of the cluster that its address leads to when it is made."""
+
+    leads_to = "here"
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.met = Met.leads_to
+
+    def describe_cluster(self, **_: object) -> Future[Any]:
+        told: Future[Any] = Future()
+        told.set_result(SimpleNamespace(cluster_id=self.met))
+        return told
+
+    def describe_topics(self, topics: Any, **_: object) -> dict[str, Future[Any]]:
+        told: Future[Any] = Future()
+        told.set_result(SimpleNamespace(partitions=[0, 1], topic_id=None))
+        return dict.fromkeys(topics.topic_names, told)
+
+
+@pytest.fixture(name="met")
+def _met(monkeypatch: pytest.MonkeyPatch) -> type[Met]:
+    monkeypatch.setattr(kafka_bounds, "AdminClient", Met)
+    monkeypatch.setattr(kafka_bounds.Cluster, "_retention", lambda *_: (None, None, None, False))
+    monkeypatch.setattr(Met, "leads_to", "here")
+    return Met
+
+
+def test_what_was_read_over_new_connections_to_another_cluster_is_of_no_use(
+    met: type[Met], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client that has asked for the bounds stays in the known cluster; readers come later."""
+    cluster = Cluster("c", {})
+    cluster.unchanged([TOPIC], "dumped")
+    monkeypatch.setattr(met, "leads_to", "there")
+    with pytest.raises(UnreachableError, match="new connections lead to cluster there, not to here"):
+        cluster.unchanged([TOPIC], "dumped")
+
+
+@pytest.mark.usefixtures("met")
+def test_a_cluster_that_is_not_the_known_one_is_not_dumped() -> None:
+    with pytest.raises(UnreachableError, match="leads to cluster here, not to the known one, another"):
+        dumping._dump_cluster(None, Wanted("c", {}, ["orders"], "installation", cluster_id="another"), "")

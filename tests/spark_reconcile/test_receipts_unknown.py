@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -99,6 +99,9 @@ class World:
         if self.ends[0] is None:
             raise UnreachableError("no partition answers")
         return [Span("t", 0, ISOLATIONS[1], 0, self.ends[0], 0)]
+
+    def connected_anew(self) -> Self:
+        return self
 
     def made_anew(self, topics: Sequence[Topic]) -> list[str]:
         """As the real one says it."""

@@ -139,7 +139,8 @@ def test_who_we_are_is_minted_once(store: Store, store_url: str) -> None:
     assert len(store.identities.installation()) == 32
     first = store.identities.producer("c", "r", "t", "idempotent").first
     assert 0 <= first < 2**63
-    assert store.identities.remember_cluster("c", "abc") == "abc"
+    assert store.identities.cluster_id("c") is None
+    assert store.identities.remember_cluster("c", "abc") == store.identities.cluster_id("c") == "abc"
     with Store.connect(store_url, timeout=1) as again:
         assert again.identities.installation() == store.identities.installation()
         assert again.identities.producer("c", "r", "t", "idempotent").first == first

@@ -40,6 +40,12 @@ class Identities(Repository):
             insert_missing(connection, CLUSTERS, name=name, cluster_id=cluster_id)
             return str(connection.scalar(select(CLUSTERS.c.cluster_id).where(CLUSTERS.c.name == name)))
 
+    def cluster_id(self, name: str) -> str | None:
+        """Return the cluster.id first seen behind ``name``; None: none was."""
+        with self._database.reading() as connection:
+            found = connection.scalar(select(CLUSTERS.c.cluster_id).where(CLUSTERS.c.name == name))
+        return None if found is None else str(found)
+
     def producer(self, cluster: str, runner: str, topic: str, mode: str, known: int | None = None) -> Producer:
         """Begin a producer of (cluster, runner, topic, mode): 63 random bits at each call.
 
