@@ -21,6 +21,7 @@ from canary.wire.epochs import Boundaries, Led, boundaries
 from canary.wire.errors import WireError
 from canary.wire.fetch import fetch
 from canary.wire.records import Batch, batches
+from canary.wire.replicas import cluster_at
 
 T = TypeVar("T")
 
@@ -74,6 +75,8 @@ class ClusterView:
         self.name = name
         self.admin = admin
         self._wire = wire
+        self._known: str | None = None
+        """The cluster's id, once it was asked for."""
 
     def cluster_id(self) -> str:
         """Return the cluster's id.
@@ -82,7 +85,8 @@ class ClusterView:
             UserError: no answer. So do all others.
         """
         ask = lambda most_s: self.admin.describe_cluster(request_timeout=most_s)  # noqa: E731  # a question, not a function
-        return str(self._answer(ask, "its id").cluster_id)
+        self._known = str(self._answer(ask, "its id").cluster_id)
+        return self._known
 
     def topic(self, name: str, *, made: bool = False) -> Topic | None:
         """Return a topic; None: there is none, or the cluster does not tell us that there is.
@@ -120,7 +124,9 @@ class ClusterView:
         """
 
         def ask() -> tuple[bytes, int]:
-            found = fetch(self._wire, topic, partition, self._leader(topic, partition), offset)
+            leader = self._leader(topic, partition)
+            found = fetch(self._wire, topic, partition, leader, offset)
+            self._same_cluster(leader)
             if tiered and not found.batches and offset < found.high_watermark:
                 raise WireError("the remote tier does not give them in time (remote.fetch.max.wait.ms)")
             return found.batches, found.high_watermark
@@ -137,7 +143,17 @@ class ClusterView:
         found = boundaries(self._wire, {(place.topic, place.partition): led}, most=_ALL)[place.topic, place.partition]
         if isinstance(found, WireError):
             raise found
+        self._same_cluster(led.leader)
         return found
+
+    def _same_cluster(self, broker: int) -> None:
+        """Make sure that what answers as this broker is of the cluster: a new connection to it may lead elsewhere.
+
+        Raises:
+            WireError: it is of another one, or does not answer.
+        """
+        if self._known is not None and (met := cluster_at(self._wire, broker)) not in {None, self._known}:
+            raise WireError(f"what answers as broker {broker} is of cluster {met}")
 
     def _leader(self, topic: str, partition: int) -> int:
         described: Any = self._answer(describe_topic(self.admin, topic), f"topic {topic}")

@@ -249,6 +249,16 @@ def test_a_tier_that_gives_nothing_in_time_is_asked_again_and_never_taken_for_th
     assert raised.value.exit_status == 3
 
 
+def test_what_another_cluster_holds_is_nothing_that_the_known_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new connection to the leader leads there; whoever asks which cluster it is, asks on an old one."""
+    slow, answers = Slow(0, monkeypatch, tiered=False), iter(("here", "there"))
+    monkeypatch.setattr(cluster, "cluster_at", lambda _wire, _broker: next(answers))
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(slow, "_known", "here")
+    with pytest.raises(UserError, match="what answers as broker 1 is of cluster there"):
+        slow.read()
+
+
 def test_an_answer_that_stays_makes_one_partition_unknown_and_no_answer_ends_everything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
