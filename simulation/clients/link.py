@@ -76,7 +76,7 @@ class Link:
         seed: int = 0,
     ) -> None:
         self.schedule = schedule
-        self.cluster = cluster.behind()
+        self.cluster = cluster.leads_to or cluster
         """The one that it is in."""
         self._address = cluster
         self.process = process
@@ -223,7 +223,7 @@ class Link:
         Who connects again may reach another cluster.
         """
         up = broker >= 0 and self.cluster.reaches(self.site, broker)
-        if broker >= 0 and (not up or broker in self._down) and (led := self._address.behind()) is not self.cluster:
+        if broker >= 0 and (not up or broker in self._down) and (led := self._led()) is not self.cluster:
             self._move(led)
             up = led.reaches(self.site, broker)
         if up:
@@ -232,6 +232,10 @@ class Link:
             self._down.add(broker)
             self.error(KafkaError._TRANSPORT, f"sim://{broker}: Connect to broker {broker} failed")
         return up
+
+    def _led(self) -> ClusterApi:
+        """Return the cluster that a new connection reaches."""
+        return self._address.leads_to or self._address
 
     def _move(self, led: ClusterApi) -> None:
         """Be in another cluster: a new connection asks it for metadata before anything else."""

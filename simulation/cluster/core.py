@@ -137,10 +137,6 @@ class Core:
         self.changed_at: dict[tuple[str, int], int] = {}
         self.watchers: dict[tuple[str, int], list[Callable[[], None]]] = {}
 
-    def behind(self) -> Self:
-        """Return the cluster that new connections to the addresses of this one reach."""
-        return self if self.leads_to is None else self.leads_to
-
     def wall_ms(self) -> int:
         """Return the wall clock of the brokers."""
         return EPOCH_MS + int(self.schedule.now * 1000)

@@ -125,8 +125,9 @@ class ClusterApi(Protocol):
     changed_at: dict[tuple[str, int], int]
     """By (topic, partition), a number that rises with each change that a fetch could see."""
 
-    def behind(self) -> "ClusterApi":
-        """Return the cluster that new connections to the addresses of this one reach."""
+    @property
+    def leads_to(self) -> "ClusterApi | None":
+        """The cluster that new connections to the addresses of this one reach, None: this one."""
 
     def reaches(self, site: str, broker: int) -> bool:
         """Whether a request from ``site`` gets through to a live, not frozen broker now, and an answer back."""
