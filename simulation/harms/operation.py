@@ -8,7 +8,7 @@ from collections.abc import Callable
 from canary.workloads.catalogue import WORKLOADS
 from simulation.cluster.cluster import Cluster
 from simulation.cluster.coordinators import Transaction
-from simulation.harms.harm import End, Harms, any_broker, parted
+from simulation.harms.harm import End, Harms, parted
 from simulation.harms.topics import recreate_topic
 from simulation.kafka.contract import Batch
 from simulation.world.world import World
@@ -37,8 +37,8 @@ def led_elsewhere(world: World, dice: random.Random) -> End | None:
     if world.process.dead or world.runner is None or not world.runner.probing.is_set() or known.another is not None:
         return None
     known.lead_elsewhere(_another(world, dice))
-    if dice.random() < 0.5:
-        world.later(world.plan.beat * dice.random(), parted(world, ("canary", any_broker(world, dice))))
+    for broker in dice.sample(list(known.brokers()), dice.choice((0, 1, 3))):  # what breaks is opened again
+        world.later(world.plan.beat * dice.random(), parted(world, ("canary", broker)))
     stay_s = 10 * world.plan.beat * dice.choice((0.0, dice.random()))
 
     def back() -> None:
