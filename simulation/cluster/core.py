@@ -64,12 +64,11 @@ class Core:
     topics: TopicsRole
     transactions: TransactionsRole
 
-    ends_too_low: int | None = None
     another: Self | None = None
     """Another cluster, as long as clients of this one may be in it."""
     leads_to: Self | None = None
     """The cluster that new connections to the addresses of this one reach, None: this one."""
-    ends_too_low = 0
+    ends_too_low: int | None = None
     """By so many offsets the ends that brokers list are too low."""
     starts_too_high: int | None = None
     """And the starts too high."""
