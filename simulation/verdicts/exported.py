@@ -11,6 +11,7 @@ ledgers and no wrong clocks, so a topic is left out
 And of the rest is excused
 
 * a read before its commit: a history of the probe log has only times, and the ledger's order decides that;
+* a promise that no consumer had been given when its mode was switched off: online it is unverified, and waits no more;
 * an aborted read of what had expired before it was read: a later leader that had deleted less gave it, and the tracker
   has forgotten the outcome;
 * an offset with two identities, the order of two sends, and a copy, where one of the two is of a transaction that is
@@ -58,6 +59,9 @@ RULES: Sequence[Any] = (
     agreement.orders,
 )
 
+_CLOSED = "closed"
+"""The home of what was promised before its mode was switched off, and that is not said to be lost."""
+
 
 class ExportedLife:
     """One topic of a life, in the shape of `simulation.histories.lives.Life`."""
@@ -72,8 +76,11 @@ class ExportedLife:
         self._rows = WindowRows(_of(topic, rows.probes), rows.transactions, _of(topic, rows.polls))
         self._online = [one for _, v in world.truth.violations if v.topic == topic for one in one_by_one(v)]
         self._facts = [fact for fact in world.facts if getattr(fact, "topic", topic) == topic]
-        nobody: dict[Identity, None] = defaultdict(lambda: None)
-        self.world = SimpleNamespace(homes=nobody, void=frozenset(), facts=lambda: self._facts, injected=())
+        closed_at = world.closed_at.get(topic, -1.0)
+        quiet = {*map(_named, self._rows.probes)} - self.identities("lost-write")
+        closed = {who for who in quiet if world.truth.promised.get(key(who), closed_at + 1) <= closed_at}
+        homes = defaultdict(str, dict.fromkeys(closed, _CLOSED))
+        self.world = SimpleNamespace(homes=homes, void=frozenset({_CLOSED}), facts=lambda: self._facts, injected=())
 
     @cached_property
     def _told(self) -> Sequence[Any]:
@@ -92,7 +99,7 @@ class ExportedLife:
         polled = (x for x in self._facts if isinstance(x, f.Polled) and x.isolation == "read_committed")
         kept = (x for x in self._rows.polls if x["isolation"] == "read_committed")  # or was killed then
         return SimpleNamespace(
-            given={_identity(x) for x in polled} | {Identity(*(x[name] for name in Identity._fields)) for x in kept},
+            given={_identity(x) for x in polled} | set(map(_named, kept)),
             indeterminate={_identity(x) for x in self._facts if isinstance(x, f.Indeterminate)},
             told=[{"f": one.f} for one in self._told],
             transaction_of=defaultdict(lambda: None),
@@ -213,6 +220,10 @@ def contradictions(
 
 def _of(topic: str, rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     return [row for row in rows if row["topic"] == topic]
+
+
+def _named(row: Mapping[str, Any]) -> Identity:
+    return Identity(*(row[name] for name in Identity._fields))
 
 
 def _identity(fact: f.Sent | f.Acked | f.Failed | f.Indeterminate | f.Polled) -> Identity:

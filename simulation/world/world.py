@@ -65,6 +65,8 @@ class World:
         self.over = self.settling = False
         self.switched_off: frozenset[str] = frozenset()
         """Modes that are in the plan, and no more (or not now) in the canary's settings."""
+        self.closed_at: dict[str, float] = {}
+        """By topic that was probed, when a process began last that does not probe it."""
         self.settle_beats = SETTLE_BEATS
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""
@@ -204,6 +206,7 @@ class World:
         self._pending_start = False
         self.starts += 1
         self.began = self.schedule.now
+        self.closed_at |= dict.fromkeys({*self.topics()} - {*self.topics_of(self.modes_on())}, self.began)
         self.process = process = Process(f"canary-{self.starts}")
         process.clock_ns = self.clock_ns
         self.schedule.spawn(process, lambda: self._canary(process), "main")
