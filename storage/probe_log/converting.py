@@ -1,8 +1,7 @@
 """Facts of one segment to rows of the three tables. Pure: the same facts and the same carry give the same tables.
 
-Sends, outcomes and polls stay columns from the ledger to the file; only facts of which there are few become objects.
-Rows of one topic, producer and generation with no *moment* (a sample, or a generation's begin) between them share a
-*context*: their place among the samples, and their producer's mode.
+Sends, outcomes and polls stay columns from the ledger to the file. Rows of one topic, producer and generation with no
+*moment* (a sample, a generation's begin) between them share a *context*: their samples, and their producer's mode.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

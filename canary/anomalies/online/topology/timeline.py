@@ -127,9 +127,9 @@ def topic_gone(scope: Scope, name: str) -> None:
 
 def forget(scope: Scope, name: str, known: Known) -> None:
     """Forget the places of a topic that is gone or recreated."""
-    top = scope.state.topology
+    top, probed = scope.state.topology, scope.state.topics.get(name)
     conditions.end_all(scope, lambda key: key[1] == name)
-    for partition in known.partitions:
+    for partition in {*known.partitions, *(() if probed is None else probed.logs)}:  # one may be listed and not seen
         key = (name, partition)
         top.degraded.pop(key, None)
         top.suspects.pop(key, None)
