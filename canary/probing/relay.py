@@ -76,6 +76,8 @@ class Relay(Writer):
         """Whether a rebalance took partitions away since the present transaction's input began to be read."""
         self._begun: set[int] | None = None
         """In a new incarnation of the input: partitions that it has committed; the others begin at their start."""
+        self._refused: set[int] = set()
+        """Partitions whose leader refused a fetch at the group's offset."""
         self._kept: list[Any] = []
         """Records that were read and are beyond the limit of the present transaction."""
 
@@ -174,10 +176,13 @@ class Relay(Writer):
                 refusal = raised
                 continue
             fits = place.offset >= 0 and (begun is None or place.partition in begun)
-            positions[place.partition] = max(place.offset, start) if fits else (end if begun is None else start)
+            expired = place.partition in self._refused  # a listed start alone may be too high
+            committed = max(place.offset, start) if expired else place.offset
+            positions[place.partition] = committed if fits else (end if begun is None else start)
         if refusal is not None and not positions:
             raise refusal
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
+        self._refused.clear()
         self._positions, self._before = positions, dict(positions)
         self._rebalance_at = system.monotonic() + (self._settings.rebalance_every or 0.0)
         log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
@@ -277,6 +282,7 @@ class Relay(Writer):
                 self._report(error)
                 if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION}:  # noqa: SLF001
                     log.warning("relay_input_astray", worker=self.name, error=text_of(error))
+                    self._refused.add(message.partition())
                     self._leave()
                     return []
         return taken

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from canary.probing.base import Renewal
 from canary.probing.fencing import FencingProbe
 from canary.probing.relay import Relay
+from tests.support.messages import Message
 from tests.support.recording import Recording
 from tests.support.unmet import Unmet
 from tests.support.wiring import TAG, wired
@@ -33,8 +34,9 @@ def test_a_fencing_producer_counts_on_in_the_generation_that_gets_more_partition
 class Input(Unmet):
     """A consumer of a topic, some of whose partitions have no leader."""
 
-    def __init__(self, *led: int) -> None:
-        self.led = led
+    def __init__(self, *led: int, start: int = 0) -> None:
+        self.led, self.start = led, start
+        self.given: list[Message] = []
         self.assigned: list[tuple[int, int]] = []
 
     def committed(self, places: list[Any], timeout: float) -> list[Any]:  # noqa: ARG002  # the client's
@@ -43,7 +45,16 @@ class Input(Unmet):
     def get_watermark_offsets(self, place: Any, _timeout: float) -> tuple[int, int]:
         if place.partition not in self.led:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        return 0, 9
+        return self.start, 9
+
+    def poll(self, _timeout: float) -> Message | None:
+        return self.given.pop(0) if self.given else None
+
+    def consume(self, _most: int, _timeout: float) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        pass
 
     def assign(self, places: list[Any]) -> None:
         self.assigned = [(place.partition, place.offset) for place in places]
@@ -68,3 +79,16 @@ def test_a_relay_reads_the_partitions_that_have_a_leader_and_joins_again_when_an
     client.led = (0, 1, 2)
     relay._look()
     assert left == [True]
+
+
+def test_a_relay_reads_at_its_group_s_offset_until_that_is_refused_whatever_start_is_listed() -> None:
+    relay = Relay({}, {}, "s", wired(Recording(), "relay", under=UNDER))
+    relay._input = client = Input(0, start=7)
+    relay._assign(client, [TopicPartition("s", 0)])
+    assert client.assigned == [(0, 5)]
+    client.given = [Message(-1, KafkaError._AUTO_OFFSET_RESET)]
+    assert relay._take() == []
+    assert relay._input is None
+    for start in (7, 5):
+        relay._assign(client, [TopicPartition("s", 0)])
+        assert client.assigned == [(0, start)]
