@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from canary.lab import Lab
 
 PATIENCE_S = 120.0
+AFTER_AN_ELECTION = {KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.NOT_LEADER_FOR_PARTITION}
 
 
 class Application:
@@ -53,12 +54,12 @@ class Application:
             try:
                 self.admin.delete_records([place])[place].result(PATIENCE_S)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.OFFSET_OUT_OF_RANGE:
+                if error.args[0].code() not in AFTER_AN_ELECTION:
                     raise
                 return False
             return True
 
-        until(deleted, 60, "after an election the leader learns its high watermark from the others")
+        until(deleted, 60, "the leader knows its high watermark, and the client who leads")
 
     def producer(self, *, topic_ids: bool = True, **config: Any) -> Producer:
         receipts = {"directory": self.folder, "per_second": None, "name": "orders/api", "topic_ids": topic_ids}
