@@ -130,16 +130,16 @@ CLUSTER_ANOMALIES = (
         title="The cluster's metadata went back",
         severities=("critical",),
         scopes=("watch", "online"),
-        meaning="For 60 s every answer of the metadata quorum, through most of the brokers, has had a lower epoch of "
-        "its leader, or a lower end of its log, than one before; both only rise.",
+        meaning="For 60 s every answer of the metadata quorum (watch.quorum), through most of the brokers, has had a "
+        "lower epoch of its leader, or a lower end of its log, than one before; both only rise.",
         implies="The controllers have lost metadata that they had acknowledged, or were given back an old state. "
         "Brokers that follow them know no topics, and rename what they hold to TOPIC-PARTITION.*-stray; brokers "
         "that do not follow them yet still serve everything, until they are started again.",
-        do_first="Restart no broker that still serves. Keep the brokers' data directories, __cluster_metadata-0 above "
-        "all, and look at the controllers' disks.",
+        do_first="Kill and keep the brokers that rename their logs to *-stray; do not restart those that still "
+        "serve. Keep every __cluster_metadata-0, and look at the controllers' disks.",
         source="KIP-500, KIP-595 (epochs); ARCHITECTURE decision 7",
-        allowed="A controller that is cut off answers with an older epoch: no answer may be newer meanwhile, and the "
-        "log must grow, which takes a majority.",
+        allowed="A controller that is cut off answers with an older epoch. That alone is not reported: another answer "
+        "is newer, and its log does not grow.",
         shows="damage",
         picture=(("the quorum's epoch", "11 12 | !1"), ("its log", "a b c | .")),
     ),
@@ -152,8 +152,8 @@ CLUSTER_ANOMALIES = (
         "expired; their number is in the evidence.",
         implies="The topic was deleted, or the cluster has lost its metadata; then the topics of applications are gone "
         "as well, and brokers rename their logs to TOPIC-PARTITION.*-stray, or to *-delete.",
-        do_first="See whether other topics are gone, too. If nobody deleted them, stop the brokers before they delete "
-        "what is left on their disks, and look at the controllers' metadata logs.",
+        do_first="See whether other topics are gone, too. If nobody deleted them, kill the brokers that rename their "
+        "logs to *-delete or *-stray before they delete them; do not restart the others.",
         source="ARCHITECTURE decision 7",
         allowed="A topic that was deleted in a planned window.",
         shows="loss",
@@ -168,8 +168,8 @@ CLUSTER_ANOMALIES = (
         "listed for 10 s, and the cluster answers that there is none of that name.",
         implies="All that was acknowledged in it is gone, and its consumers are not told. If nobody deleted it, the "
         "cluster may have lost its metadata.",
-        do_first="See whether other topics are gone, too. If nobody deleted them, stop the brokers before they delete "
-        "what is left on their disks, and look at the controllers' metadata logs.",
+        do_first="See whether other topics are gone, too. If nobody deleted them, kill the brokers that rename their "
+        "logs to *-delete or *-stray before they delete them; do not restart the others.",
         source="KIP-516 (topic ids); ARCHITECTURE decision 7",
         allowed="A topic that was deleted in a planned window.",
         shows="loss",
@@ -196,7 +196,8 @@ CLUSTER_ANOMALIES = (
         implies="All its former content is gone; the evidence has how many acknowledged and unexpired probes, or "
         "records of a watched topic, went with it. It is critical if there are any, and the topic is a probe topic or "
         "named under watch, unless it was said before that the topic is gone.",
-        do_first="Find out who did it. Clients did not notice: consumers' offsets now mean other messages.",
+        do_first="Find out who did it (after promises-void it is the canary itself, which makes its topic again). "
+        "Clients did not notice: consumers' offsets now mean other messages.",
         source="ARCHITECTURE decision 7",
         picture=(("topic id", "q7V q7V | !x9K"), ("the log", "a b | ~a ~b")),
     ),
@@ -206,7 +207,7 @@ CLUSTER_ANOMALIES = (
         severities=("critical",),
         scopes=("watch", "online"),
         meaning="The cluster behind the configured address has another id than the one known before.",
-        implies="Nothing can be judged; every client of this address talks to a cluster without its data.",
+        implies="Nothing can be judged; clients whose new connections lead there talk to a cluster without their data.",
         do_first="Check DNS, load balancers and the brokers' meta.properties. Probing has stopped, and goes on by "
         "itself when the known cluster answers again.",
         source="ARCHITECTURE decision 7",

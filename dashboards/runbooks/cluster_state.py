@@ -177,10 +177,19 @@ ANOTHER: Final = Runbook(
     ),
     extent=(
         Step("See what else was made anew or went back: topics, controllers, their logs.", run.BROKERS, run.QUORUM_LAG),
+        Step(
+            "Another cluster: connections that were open may still be in the known one; only new ones lead elsewhere. "
+            "The evidence names the client that met it. Ask each address of bootstrap.servers, and each address that "
+            "its name resolves to. The violation ends by itself when the known cluster answers again."
+        ),
         shared.GROUPS_BEYOND,
     ),
     recover=(
-        Step("Put the address back, or accept the new cluster by giving it a name of its own in the settings."),
+        Step(
+            "Put the address right; or, if the new cluster is the right one, enter it in the settings under a name of "
+            "its own."
+        ),
+        shared.SALVAGE_ALL,
         shared.RESCUE,
         shared.READ_THE_RESCUED,
         shared.WRITE_AGAIN,
@@ -197,28 +206,36 @@ GONE: Final = Runbook(
     means=(
         Step(
             "Somebody deleted the topic, or the cluster has lost the metadata in which it is: a controller's disk that "
-            "was emptied and formatted with the same cluster id, for example. Then all topics are gone at once."
+            "was emptied and formatted with the same cluster id, for example. Then all topics are gone at once, and "
+            "where watch.quorum is set metadata-went-back is said a minute later."
         ),
     ),
     real=(
-        Step("See which topic it was, since when, and what it held.", run.VIOLATIONS, run.VIOLATION),
         Step(
-            "Ask the cluster itself for the topic and its TopicId, and who leads the quorum.", run.DESCRIBE, run.QUORUM
+            "See which topic it was, since when, and what it held; or what went back, from what to what.",
+            run.VIOLATIONS,
+            run.VIOLATION,
+        ),
+        Step(
+            "Ask the cluster itself for the topic and its TopicId, and each broker by itself for the quorum: compare "
+            "LeaderEpoch and HighWatermark with the evidence.",
+            run.DESCRIBE,
+            run.QUORUM,
         ),
     ),
     stop=(
         shared.TOUCH_NOTHING,
         Step(
-            "The metadata went back, and the topics are still there: restart no broker. Each serves what it holds by "
-            "the metadata that it had, and loses that with its next start.",
-            run.QUORUM,
+            "Look at each broker's log directory. A broker that has directories TOPIC-PARTITION.*-delete or *-stray "
+            "follows the new metadata, and deletes them: *-delete after file.delete.delay.ms, a minute by default. If "
+            "nobody meant it, kill that broker, copy its disk, and do not start it again.",
         ),
         Step(
-            "What is left is on the brokers' disks, and not for long: as TOPIC-PARTITION.*-delete for "
-            "file.delete.delay.ms, a minute by default, or, where metadata was lost, as *-stray. If nobody meant it, "
-            "kill the brokers that have such directories, and copy them before anything starts again."
+            "A broker that has none still serves its topics by the metadata that it had, and loses them with its next "
+            "start: leave it running, and copy its __cluster_metadata-0, which may be the newest metadata there is."
         ),
         shared.PRESERVE,
+        Step("Copy a directory that was set aside under its former name: salvage reads no other.", run.KEEP_SET_ASIDE),
     ),
     extent=(
         Step("See what else is gone, was made anew or went back.", run.BROKERS, run.QUORUM_LAG),
@@ -226,10 +243,11 @@ GONE: Final = Runbook(
     ),
     recover=(
         Step(
-            "Metadata that was lost: put the controllers' newest metadata log back, with all brokers stopped. Nothing "
-            "else makes the former topics known again."
+            "Metadata that was lost: with all brokers stopped, put the newest copy of __cluster_metadata-0 (of a "
+            "controller, or of a broker that did not follow) in place of the controllers'. Nothing else makes the "
+            "former topics known again. metadata-went-back does not end by itself: resolve it when that is done."
         ),
-        shared.SALVAGE,
+        shared.SALVAGE_ALL,
         shared.REPLAY,
         shared.RESCUE,
         shared.READ_THE_RESCUED,

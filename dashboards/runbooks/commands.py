@@ -167,6 +167,7 @@ ELECT_UNCLEAN: Final = _tool(
 KEEP_PARTITION: Final = Command(
     "cp -a {log_dir}/{topic}-{partition} {keep}/ && ls {keep}/{topic}-{partition}", "broker", "leader-epoch-checkpoint"
 )
+KEEP_SET_ASIDE: Final = Command("cp -a {log_dir}/{topic}-{partition}.*-stray {keep}/{topic}-{partition}", "broker")
 KEEP_BROKER: Final = Command(
     "tar -C {log_dir} -cf {keep}/broker-{broker}.tar . && tar -tf {keep}/broker-{broker}.tar | grep meta.properties",
     "broker",
@@ -237,6 +238,10 @@ SALVAGE_COUNT: Final = Command(
 )
 SALVAGE: Final = Command(
     "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --out {keep}/salvaged", "canary"
+)
+SALVAGE_ALL: Final = Command(
+    "canary salvage --log-dir {keep} --epochs-from {cluster} --topic {topic} --any-topic-id --out {keep}/salvaged",
+    "canary",
 )
 REPLAY: Final = Command("canary salvage replay {keep}/salvaged --to-topic {topic}.salvaged --create", "canary")
 

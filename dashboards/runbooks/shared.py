@@ -83,9 +83,14 @@ READ_EVERYTHING: Final = Step(
 SALVAGE: Final = Step(
     "Salvage what the kept copy has and the cluster does not: count it first, then write it to files, which hold keys "
     "and values. A collision is a record whose key has a newer one now; undecided are those of transactions whose end "
-    "the copy does not have. If it was made again since, the topic is another one, and that is said.",
+    "the copy does not have.",
     run.SALVAGE_COUNT,
     run.SALVAGE,
+)
+SALVAGE_ALL: Final = Step(
+    "Salvage all that the kept copy has, to files, which hold keys and values: the topic is gone or has another id, so "
+    "nothing of the former one can be in the cluster, and salvage takes it only with --any-topic-id.",
+    run.SALVAGE_ALL,
 )
 REPLAY: Final = Step(
     "Give the owners the salvaged records as a topic of their own, in order, with the same partitions, keys and "

@@ -1,8 +1,8 @@
 """Records go before their time.
 
-A script calls DeleteRecords on the wrong topic, retention is set too low for a minute, or a broker's clock is a month
-ahead: the log begins later than it should, and the records before that are gone. No client gets an error: consumers
-that had read them do not miss them, and those that had not are never told.
+A script calls DeleteRecords on the wrong topic, or a broker's clock is a month ahead: the log begins later than it
+should, and the records before that are gone. No client gets an error: consumers that had read them do not miss them,
+and those that had not are never told.
 
 The canary says that promised records are gone although retention does not explain it. Deletions that were announced as
 planned are recorded, and ring no bell.
