@@ -108,6 +108,7 @@ def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int]
         if (one.topic in topics or (not topics and (single or one.topic not in KAFKAS_OWN)))
         and (not partitions or one.partition in partitions)
     ]
+    aside = tuple(one.name for one in folders if _SET_ASIDE.fullmatch(one.name))
     missing = sorted(set(topics) - {one.topic for one in wanted})
     if missing or not wanted:
         if missing:
@@ -118,17 +119,21 @@ def opened(path: Path, topics: Collection[str] = (), partitions: Collection[int]
             )
         else:
             what = "no folder TOPIC-PARTITION with a log"
-        raise UserError(f"--log-dir {path}: {what}; name a broker's log.dir, or one partition's folder in it")
+        remedy = "name a broker's log.dir, or one partition's folder in it"
+        if aside:
+            remedy = (
+                f"Kafka has set aside {', '.join(aside[:_SOME])}: name a copy of it TOPIC-PARTITION to have it read"
+            )
+        raise UserError(f"--log-dir {path}: {what}; {remedy}")
     broker = meta.get("node.id") or meta.get("broker.id") or ""
     ordered = sorted(wanted, key=lambda one: (one.topic, one.partition))
-    aside = (one.name for one in folders if _SET_ASIDE.fullmatch(one.name))
     return LogDirectory(
         path,
         root,
         tuple(ordered),
         meta.get("cluster.id"),
         int(broker) if broker.isdecimal() else None,
-        tuple(aside),
+        aside,
     )
 
 

@@ -71,6 +71,10 @@ def test_folders_that_kafka_has_set_aside_are_named(data: Path) -> None:
         f"0123456789abcdef-{end}" for end in ("delete", "future", "stray")
     ]
     assert {one.topic for one in found.replicas} == {"a-b-7", "orders"}
+    with pytest.raises(
+        UserError, match=r"no log of x; Kafka has set aside .*x-0\.0123.*-stray: name a copy of it TOPIC-"
+    ):
+        opened(data, ["x"])
 
 
 def test_names_that_kafka_gives_to_nothing_are_no_partitions_and_no_segments(data: Path) -> None:
