@@ -31,6 +31,7 @@ from canary.facts import (
     TopicSeen,
     WatchAsked,
 )
+from canary.facts.incarnation import Sighting, sighting
 from canary.probe.identity import Identity
 from canary.probe.record import key
 
@@ -86,7 +87,8 @@ class Truth:
     cluster_id: str = ""
     """What the cluster calls itself: what others acknowledge is no promise."""
     topic_ids: set[str] = field(default_factory=set)
-    """Those that the canary's ledger has."""
+    """Those that the canary's ledger has, and that are not in doubt there."""
+    _known_ids: dict[str, str] = field(default_factory=dict)
     _in_transaction: dict[tuple[int, int, int], list[bytes]] = field(default_factory=lambda: defaultdict(list))
     _transaction_of: dict[bytes, tuple[int, int, int] | None] = field(default_factory=dict)
     _committed: set[tuple[int, int, int]] = field(default_factory=set)
@@ -232,7 +234,13 @@ class Truth:
         """
         self._clocked(fact)
         if isinstance(fact, TopicSeen):
-            self.topic_ids |= {fact.topic_id} if fact.topic_id is not None else set()
+            known = self._known_ids.get(fact.topic)
+            if (
+                fact.topic_id is not None
+                and sighting(fact.topic_id, known, agreed=bool(fact.agreed)) is not Sighting.DOUBTFUL
+            ):
+                self._known_ids[fact.topic] = fact.topic_id
+                self.topic_ids.add(fact.topic_id)
         elif isinstance(fact, RunnerStarted):
             self._elsewhere = False
             self._process += 1

@@ -63,6 +63,8 @@ class Log:
     """When it was last listed to begin no higher than at ``start``."""
     denied_ns: int = 0
     """When a fetch last did not confirm a start that was listed."""
+    uncut_ns: int = 0
+    """When a fetch last gave promises above an end that was listed again and again."""
     expired: int = 0
     """The highest start so far: promises below have expired, though a leader that deleted less may still hold them."""
     alone: IntervalSet = field(default_factory=IntervalSet)

@@ -32,6 +32,8 @@ _FORMER_LOOKS = 10
 _FORMER_APART_NS = 900_000_000
 """Two looks at what may be a former leader's end that are closer together are one."""
 _CUT_KEPT_NS = 120 * 10**9
+_UNCUT_NS = 10 * 10**9
+"""For so long a listed end is not asked about again that a fetch has contradicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     log.end, log.stable = fact.end, fact.stable
     _replicated(log, fact)
     log.full_isr_end = min(log.full_isr_end, fact.end)
-    if fact.end < known_end:  # a sign of a cut, which an advance of the start takes into account
+    if fact.end < known_end and not _is_uncut(scope, log):  # a sign of a cut, which an advance of the start regards
         log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
         log.note_sign()
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
@@ -107,6 +109,11 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         generations.forget_retired(scope, topic, log, asked.ordinal, fact.end)
         if known is not None:
             _judge_end(scope, topic, log, look)
+
+
+def _is_uncut(scope: Scope, log: Log) -> bool:
+    """Whether a fetch has just given what stands above an end that was listed."""
+    return bool(log.uncut_ns) and 0 <= scope.state.now_ns - log.uncut_ns < _UNCUT_NS
 
 
 def _first_answered(topic: Topic, log: Log) -> None:
@@ -175,8 +182,14 @@ def _is_alone(log: Log, m: Missing) -> bool:
 
 
 def _judge_end(scope: Scope, topic: Topic, log: Log, look: _Look) -> None:
-    """An end below the one known before the question: once proves nothing, several times in a row is a cut."""
+    """An end below the one known before the question: once proves nothing, several times in a row is a cut.
+
+    After a fetch has given what stands above it, it proves nothing for a while.
+    """
     regression, fact, known_end = log.regression, look.fact, look.known_end
+    if _is_uncut(scope, log):
+        log.regression = None
+        return
     if regression is not None and fact.sample > regression.sample:
         log.regression = None
         if fact.end < regression.known_end and not look.grown:

@@ -180,6 +180,8 @@ def _present(scope: Scope, topic: Topic, log: Log, stream: Stream, m: Missing, a
     """The re-read found them: a consumer that passed them skipped them; or they stand at two places."""
     shift = m.sequence - m.offset
     a, b = a + shift, b + shift
+    if m.cut:
+        log.uncut_ns, log.cut, log.low_end = scope.state.now_ns, None, None
     if m.why == "moved":
         _stand_twice(scope, topic, log, stream, a, b, shift)
         return
