@@ -77,7 +77,7 @@ class Relay(Writer):
         self._begun: set[int] | None = None
         """In a new incarnation of the input: partitions that it has committed; the others begin at their start."""
         self._refused: set[int] = set()
-        """Partitions whose leader refused a fetch at the group's offset."""
+        """Partitions whose leader refused a fetch at the group's offset, and of which none was read since."""
         self._kept: list[Any] = []
         """Records that were read and are beyond the limit of the present transaction."""
 
@@ -182,7 +182,6 @@ class Relay(Writer):
         if refusal is not None and not positions:
             raise refusal
         client.assign([TopicPartition(self._source, p, offset) for p, offset in positions.items()])
-        self._refused.clear()
         self._positions, self._before = positions, dict(positions)
         self._rebalance_at = system.monotonic() + (self._settings.rebalance_every or 0.0)
         log.info("relay_reads", worker=self.name, positions=positions, new_incarnation=begun is not None)
@@ -274,6 +273,7 @@ class Relay(Writer):
                 continue  # taken away meanwhile
             if error is None:
                 self._positions[message.partition()] = message.offset() + 1
+                self._refused.discard(message.partition())
                 if not isinstance(decode(message.value(), tag), Refusal):
                     taken.append(message.partition())
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # public in librdkafka

@@ -262,9 +262,11 @@ TOPOLOGY: Final[list[Mutation]] = [
         ("seen", "not _went_back(scope, known, fact, end)", "_went_back(scope, known, fact, end) is None"),
         (
             "_went_back",
-            "if not known.back_ns:\n    known.back_ns, known.back_end = fact.at_ns, end",
-            "known.back_ns, known.back_end = fact.at_ns, end",
+            "not known.back_ns or fact.leader_epoch != known.back_epoch or end < known.back_end",
+            "True",
         ),
+        ("_went_back", "fact.leader_epoch != known.back_epoch", "False"),
+        ("_went_back", "end < known.back_end", "False"),
         ("_went_back", "2 * len(known.through) > len(scope.state.brokers)", "True"),
         ("_went_back", "fact.through is not None and fact.through not in known.through", "True"),
         ("_went_back", "end <= known.back_end", "False"),

@@ -89,6 +89,9 @@ def test_a_relay_reads_at_its_group_s_offset_until_that_is_refused_whatever_star
     client.given = [Message(-1, KafkaError._AUTO_OFFSET_RESET)]
     assert relay._take() == []
     assert relay._input is None
-    for start in (7, 5):
+    for given, start in (([], 7), ([Message(7)], 7), ([], 5)):
+        relay._input = client
         relay._assign(client, [TopicPartition("s", 0)])
-        assert client.assigned == [(0, start)]
+        assert client.assigned == [(0, start)], "it stays where it is put until something is read there"
+        client.given = given
+        relay._take()

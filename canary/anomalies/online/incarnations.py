@@ -4,6 +4,7 @@ A topic ends when it has been gone for GONE_NS, or when another id is told. Whic
 end with it (``_end``): `promises-void`, or `topic-recreated` if nobody saw that it was gone.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from canary import facts as f
@@ -64,12 +65,14 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
         _recreated(scope, topic, fact)
         return
     topic.topic_id = topic.topic_id or fact.topic_id  # brokers tell it after an upgrade
+    if not topic.fresh and fact.topic_id is not None:  # the probe log may have it in doubt since a former process
+        scope.found.agreed.append(replace(fact, sample=0, agreed=True))
     topic.gone_since_ns, topic.over_ns, topic.voided, topic.fresh = None, None, 0, True
     if topic.partitions not in (0, fact.partitions):
         scope.found.renewed.append(fact.topic)
     topic.partitions = fact.partitions
     if asked is not None:
-        other_id.confirmed(topic, asked)
+        other_id.confirmed(scope, topic, asked)
         confirmation.release(scope, topic, asked)
 
 
@@ -179,6 +182,6 @@ def topic_configured(scope: Scope, fact: f.TopicConfigured) -> None:
     topic.retention_ms, topic.retention_bytes = fact.retention_ms, fact.retention_bytes
     topic.min_insync_replicas = fact.min_insync_replicas
     timeline.topic_of(scope, fact.topic, ours=True).min_isr = fact.min_insync_replicas
-    topic.compacted = compacted
+    topic.compacted, topic.configured_ns = compacted, scope.state.now_ns
     for log in topic.logs.values():
         retention.settle_expiry(scope, topic, log)

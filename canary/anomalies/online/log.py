@@ -152,6 +152,8 @@ class Log:
     """Its known end at the last changes of leader."""
     low_end: int | None = None
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
+    above_low_end: list[list[int]] = field(default_factory=list)
+    """The promised offsets above it then: a cut there takes them, and an end that was listed too low does not."""
     cut_epoch: int | None = None
     """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
@@ -217,7 +219,8 @@ class Log:
         lost = self.lost_offsets
         signs = [x for a, b in lost for x, _ in self.given_again.within(a, b)][:1]
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
-        if self.low_end is not None and self.low_end < (lost.end() or 0):
+        stood = any(lost.overlaps(a, b) for a, b in self.above_low_end) or not self.above_low_end
+        if self.low_end is not None and self.low_end < (lost.end() or 0) and stood:
             signs.append(self.low_end)
         if self.cut is not None and any(self.lost_later.without(a, b) for a, b in lost):
             signs.append(self.cut.get("listed_end", self.cut.get("known_end", 0)))
@@ -232,6 +235,12 @@ class Log:
         self.cut_sent = {
             one.tag: one.next_sequence if one.live else _ALL for one in streams if one.partition == self.partition
         }
+
+    def note_low_end(self, end: int, known_end: int) -> None:
+        """Note that an end below the known one was listed."""
+        if self.low_end is None or end < self.low_end:
+            self.low_end, self.above_low_end = end, [[a, b] for a, b in self.promised.within(end, known_end)]
+        self.note_sign()
 
     def note_sign(self) -> None:
         """Note the leader epoch of a listed end or a read that shows a cut; an acknowledgement has none."""

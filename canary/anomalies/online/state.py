@@ -82,6 +82,17 @@ class Transaction:
     """[input topic, its id, partition, start, end]: what it takes."""
 
 
+class LastPromised(NamedTuple):
+    """``number`` promises of one stream, one behind the other; ``sent_ns``: the last one (0: not known)."""
+
+    offset: int
+    number: int
+    sequence: int
+    tag: int
+    sent_ns: int
+    noted_ns: int
+
+
 @dataclass(slots=True)
 class OtherId:
     """An id that brokers give in place of a topic's own, and no other one since ``since_ns``."""
@@ -90,8 +101,7 @@ class OtherId:
     partitions: int
     since_ns: int
     stands: int = 0
-    """In how many logs a fetch gave the last promise, less those in which it did not; of the fetches under way."""
-    asked_ns: int = 0
+    """In how many logs a fetch gave the last promises, less those in which it did not; of the fetches under way."""
 
 
 @dataclass(slots=True)
@@ -122,8 +132,10 @@ class Topic:
     partitions: int = 0
     gone_since_ns: int | None = None
     other: OtherId | None = None
-    last_promised: dict[int, list[int]] = field(default_factory=dict)
-    """By partition: [offset, sequence, stream, sent (ns)] of the last promise when this id was asked for last."""
+    id_asked_ns: int = 0
+    """When the logs were last asked whether another id may be this topic's."""
+    last_promised: dict[int, list[LastPromised]] = field(default_factory=dict)
+    """By partition: what was promised last when brokers gave this id, some time ago and lately."""
     over_ns: int | None = None
     """When it had been gone for so long that its promises are void."""
     voided: int = 0
@@ -134,6 +146,8 @@ class Topic:
     retention_bytes: int | None = None
     former_retention_bytes: list[FormerLimit] = field(default_factory=list)
     min_insync_replicas: int | None = None
+    configured_ns: int = 0
+    """When these settings were last read."""
     compacted: bool = False
     promises: int = 0
     """Promises made in this incarnation."""

@@ -169,3 +169,22 @@ def test_a_new_leader_that_does_not_know_its_high_watermark_yet_leads_and_the_en
     q.answers(13)
     (found,) = q.cluster.open.values()
     assert found.summary == "the metadata quorum went back: the end of its log from 90,030 to 60"
+
+
+@pytest.mark.parametrize("first", [(12, 80_000), (9, 89_000)])
+def test_a_quorum_that_goes_back_again_is_reported_by_what_it_has_become(first: tuple[int, int]) -> None:
+    q = Quorum()
+    q.epoch, q.end = first
+    q.answers(1)
+    q.epoch, q.end = 1, 50
+    q.answers(13)
+    assert said(q.cluster) == ["metadata-went-back"]
+
+
+def test_an_older_log_that_stands_is_no_quorum_s_whatever_was_answered_before_it() -> None:
+    q = Quorum()
+    q.epoch, q.end = 5, 10
+    q.answers(1)
+    q.epoch, q.end, q.grows = 11, 80_000, 0
+    q.answers(60)
+    assert said(q.cluster) == []

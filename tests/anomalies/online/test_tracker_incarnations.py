@@ -453,3 +453,58 @@ def test_what_nobody_had_read_of_a_topic_that_is_over_is_unverified_once(seconds
     made_again(bench)
     assert sum(one.unverified.get("idempotent", 0) for one in bench.tracker.state.meters.values()) == 7
     assert void(bench)[0][2] == 17
+
+
+def test_one_record_that_is_lost_is_no_other_topic() -> None:
+    bench = Bench()
+    bench.write(12)
+    bench.settle(2)
+    known, bench.topic_id = bench.topic_id, "never-seen"
+    del bench.log[11]
+    bench.settle(8)
+    assert bench.found("topic-recreated") == []
+    bench.topic_id, bench.epoch = known, 1
+    bench.settle()
+    assert bench.found() == [("lost-write", 11, 11)]
+
+
+def test_a_broker_that_gives_the_former_id_once_more_hides_no_topic_that_was_made_again() -> None:
+    bench = Bench()
+    bench.write(12)
+    bench.settle(2)
+    bench.log, bench.end, bench.epoch = {}, 0, 0
+    bench.write(5)
+    bench.round()
+    bench.topic_id = "incarnation-2"
+    bench.settle(2)
+    assert [kind for kind, *_ in bench.found("topic-recreated")] == ["topic-recreated"]
+
+
+def test_what_is_asked_is_what_was_promised_while_brokers_gave_the_id_for_half_a_minute() -> None:
+    bench = Bench()
+    for _ in range(100):
+        bench.write(1)
+        bench.round()
+    (kept,) = bench.tracker.state.topics[TOPIC].last_promised.values()
+    assert [one.number for one in kept] == [10, 10]
+    assert 30 <= bench.end - kept[0].offset - kept[0].number < 65
+
+
+def test_a_topic_that_has_fewer_partitions_than_the_runner_s_first_is_another_one() -> None:
+    bench = Bench()
+    bench.write(3)
+    bench.settle(2)
+    bench.answering = False
+    seen(bench, "incarnation-2", 0)
+    assert [kind for kind, *_ in bench.found()] == ["topic-recreated"]
+
+
+def test_the_first_answer_of_a_process_is_told_for_the_probe_log_which_may_have_it_in_doubt() -> None:
+    bench = Bench()
+    tracker = Tracker.load(bench.tracker.dump())
+    seen_again = f.TopicSeen(bench.now_ns, 9, TOPIC, bench.topic_id, 1)
+    tracker.fold([f.RunnerStarted(bench.now_ns, "canary-0", "test"), f.WatchAsked(bench.now_ns, 9), seen_again])
+    (told,) = tracker.drain().agreed
+    assert (told.topic_id, told.sample, told.agreed) == (bench.topic_id, 0, True)
+    tracker.fold([told, seen_again])
+    assert tracker.drain().agreed == []

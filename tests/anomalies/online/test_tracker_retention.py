@@ -89,6 +89,30 @@ def test_a_start_that_no_fetch_contradicts_is_asked_for_once_at_a_time() -> None
     assert bench.found() == [("early-expiry", 0, -1)]
 
 
+def test_an_early_deletion_is_said_by_the_settings_that_were_read_while_it_was_asked_about() -> None:
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    bench.start, bench.answering = 4, False
+    bench.round()
+    bench.fold(f.TopicConfigured(bench.now_ns, TOPIC, WEEK_MS, -1, "delete", 2))
+    bench.answering = True
+    bench.settle(4)
+    assert bench.found() == [("early-expiry", 0, -1)]
+
+
+def test_what_was_sent_at_an_unknown_time_is_not_old() -> None:
+    """A process whose clock was ahead wrote it, and its times are forgotten."""
+    bench = Bench()
+    bench.write(10)
+    bench.settle(2)
+    (log,) = bench.tracker.state.topics[TOPIC].logs.values()
+    log.timeline.clear()
+    bench.listed_start = 4
+    bench.settle(5)
+    assert list(log.promised) == [(0, 10)]
+
+
 TB = 10**12
 
 

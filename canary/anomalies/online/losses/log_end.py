@@ -90,8 +90,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
     _replicated(log, fact)
     log.full_isr_end = min(log.full_isr_end, fact.end)
     if fact.end < known_end and not _is_uncut(scope, log):  # a sign of a cut, which an advance of the start regards
-        log.low_end = fact.end if log.low_end is None else min(log.low_end, fact.end)
-        log.note_sign()
+        log.note_low_end(fact.end, known_end)
     if fact.start > log.start or log.promised.overlaps(0, fact.start):  # it may have been lower meanwhile
         log_start.listed(scope, topic, log, fact.start)
     else:

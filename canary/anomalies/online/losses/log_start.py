@@ -33,7 +33,9 @@ def fetched(scope: Scope, topic: Topic, log: Log, reread: Reread) -> None:
     """A re-read by the present leader has ended: below ``reread.begins``, where that is set, it was refused."""
     if reread.begins is not None and (reread.begins > log.start or log.promised.overlaps(0, reread.begins)):
         _advance(scope, topic, log, reread.begins)
-    elif reread.reason == START:
+        if topic.configured_ns >= reread.asked_ns:  # the settings were read since the start had moved
+            retention.settle_expiry(scope, topic, log)
+    elif reread.reason == START and reread.delivered:
         log.denied_ns = scope.state.now_ns
 
 

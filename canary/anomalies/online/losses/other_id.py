@@ -1,9 +1,9 @@
 """Another id of a topic: an answer that gives one is a question, and a fetch of the last promises is the answer.
 
-A fresh client reads, in a few partitions, the last probe that was promised when brokers gave the known id last. Where
-that probe still stands, the topic is not another one, whatever a broker says. Where the log is read and the probe is
-not in it, it is. So a topic that was made again is noticed a moment later, and a broker with a wrong id never voids a
-promise.
+A fresh client reads, in a few partitions, the last probes that were promised when brokers had given the known id for a
+while. Where any of them still stands, the topic is not another one, whatever a broker says. Where the log is read and
+none is in it, it is. So a topic that was made again is noticed a moment later, and a broker with a wrong id never voids
+a promise.
 """
 
 from typing import Final
@@ -14,23 +14,39 @@ from canary.anomalies.online.losses.questions import Reread
 from canary.anomalies.online.losses.requests import request
 from canary.anomalies.online.rules import retention
 from canary.anomalies.online.scope import Scope
-from canary.anomalies.online.state import Ask, OtherId, Topic
+from canary.anomalies.online.state import Ask, LastPromised, OtherId, Topic
 from canary.anomalies.online.wanted import OTHER_ID
 
 _LOGS: Final = 3
 """So many partitions are read, those that answered last."""
+_PROBES: Final = 10
+"""So many probes of each at most: one may be lost, and the topic is the same."""
 _AGAIN_NS: Final = 5 * 10**9
 """Before that they are not read again."""
+_SETTLED_NS: Final = 30 * 10**9
+"""A broker that does not know of a new topic yet may give the known id once more; not for so long."""
 
 
-def confirmed(topic: Topic, asked: Ask) -> None:
+def confirmed(scope: Scope, topic: Topic, asked: Ask) -> None:
     """The known id was given to a question that was ``asked`` then: what was promised by then is in this topic."""
+    now_ns = scope.state.now_ns
     for partition, (_, known_end) in asked.ends.get(topic.name, {}).items():
-        claim = topic.logs[partition].claims.get(known_end - 1) if known_end and partition in topic.logs else None
-        topic.last_promised.pop(partition, None)
-        if claim is not None and known_end is not None:
-            sent_ns = retention.sent_by(topic.logs[partition], known_end)
-            topic.last_promised[partition] = [known_end - 1, *claim, sent_ns]
+        kept = topic.last_promised.setdefault(partition, [])
+        if kept and 0 <= now_ns - kept[-1].noted_ns < _SETTLED_NS:
+            continue
+        last = _last(topic.logs[partition], known_end, now_ns) if known_end and partition in topic.logs else None
+        topic.last_promised[partition] = [*kept[-1:], last] if last is not None else []
+
+
+def _last(log: Log, end: int, now_ns: int) -> LastPromised | None:
+    """Return the last promises below ``end`` that stand side by side."""
+    claim = log.claims.get(end - 1)
+    if claim is None:
+        return None
+    sequence, tag = claim
+    (*_, run) = log.claims.aligned(max(end - _PROBES, 0), end, sequence - end + 1, tag)
+    number = end - max(run.key, end - _PROBES)
+    return LastPromised(end - number, number, sequence - number + 1, tag, retention.sent_by(log, end), now_ns)
 
 
 def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
@@ -42,30 +58,33 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
     other, now_ns = topic.other, scope.state.now_ns
     if other is None or fact.topic_id != other.topic_id:
         topic.other = other = OtherId(str(fact.topic_id), fact.partitions, fact.at_ns)
-    known = (topic.logs[one] for one in topic.last_promised if one in topic.logs)
-    logs = sorted(known, key=lambda log: -log.listed_ns)[:_LOGS]
     if not topic.is_in_question or any(map(_asked, topic.logs.values())):
         return
-    if not logs or topic.over_ns is not None:  # no promise stands in its way
+    asked = [
+        (log, kept[0])
+        for log in sorted(topic.logs.values(), key=lambda log: -log.listed_ns)
+        if log.partition < fact.partitions and (kept := topic.last_promised.get(log.partition))
+    ][:_LOGS]
+    if not asked or topic.over_ns is not None:  # no promise stands in its way
         _agree(scope, topic, other)
-    elif not other.asked_ns or not 0 <= now_ns - other.asked_ns < _AGAIN_NS:
-        other.asked_ns, other.stands = now_ns, 0
-        for log in logs:
-            offset, *promise = topic.last_promised[log.partition]
-            number = request(scope, topic, log, offset, offset + 1, OTHER_ID, to_the_end=True)
-            log.rereads[number].expected = [[offset, 1, *promise]]
+    elif not topic.id_asked_ns or not 0 <= now_ns - topic.id_asked_ns < _AGAIN_NS:
+        topic.id_asked_ns, other.stands = now_ns, 0
+        for log, known in asked:
+            end = known.offset + known.number
+            number = request(scope, topic, log, known.offset, end, OTHER_ID, to_the_end=True)
+            log.rereads[number].expected = [[known.offset, known.number, known.sequence, known.tag, known.sent_ns]]
 
 
 def fetched(scope: Scope, topic: Topic, reread: Reread, *, answered: bool) -> None:
     """One of the logs was read, if that was ``answered``; when all were, most of those that were decide.
 
-    A promise that somebody deleted shows nothing; one whose time was over is in no log any more.
+    Promises that somebody deleted show nothing; those whose time was over are in no log any more.
     """
-    ((offset, _, sequence, tag, sent_ns),) = reread.expected
+    ((offset, count, sequence, tag, sent_ns),) = reread.expected
     other = topic.other
     if other is None:
         return
-    if any(reread.delivered.aligned(offset, offset + 1, sequence - offset, tag)):
+    if any(reread.delivered.aligned(offset, offset + count, sequence - offset, tag)):
         other.stands += 1
     elif answered and (reread.begins is None or retention.is_over(scope, topic, sent_ns)):
         other.stands -= 1

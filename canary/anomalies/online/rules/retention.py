@@ -56,8 +56,9 @@ def clock_seen(log: Log, now_ns: int) -> None:
 
 
 def explains(scope: Scope, topic: Topic, log: Log, start: int) -> bool:
-    """Whether all promises below a listed ``start`` are so old that the retention in force lets them expire."""
-    return is_over(scope, topic, sent_by(log, start)) or not log.promised.overlaps(0, start)
+    """Whether all promises below a listed ``start`` are known to be so old that retention lets them expire."""
+    sent_ns = sent_by(log, start)
+    return (sent_ns > 0 and is_over(scope, topic, sent_ns)) or not log.promised.overlaps(0, start)
 
 
 def is_over(scope: Scope, topic: Topic, sent_ns: int) -> bool:

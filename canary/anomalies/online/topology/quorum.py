@@ -36,8 +36,8 @@ def seen(scope: Scope, fact: f.QuorumSeen) -> None:
 
 def _went_back(scope: Scope, known: Quorum, fact: f.QuorumSeen, end: int) -> bool:
     """Take an older answer; return whether it is believed, which is reported."""
-    if not known.back_ns:
-        known.back_ns, known.back_end = fact.at_ns, end
+    if not known.back_ns or fact.leader_epoch != known.back_epoch or end < known.back_end:
+        known.back_ns, known.back_epoch, known.back_end, known.through = fact.at_ns, fact.leader_epoch, end, []
     if fact.through is not None and fact.through not in known.through:
         known.through.append(fact.through)
     most = 2 * len(known.through) > len(scope.state.brokers)

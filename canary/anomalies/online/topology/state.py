@@ -238,14 +238,15 @@ class ControllerTold:
 class Quorum:
     """The metadata quorum when it was last told: the epoch of its leader, and the highest end of its log.
 
-    ``back_ns``: since when all answers are older, 0: they are not; the end was ``back_end`` then, and the answers came
-    through these brokers.
+    ``back_ns``: since when all answers are older, and of one epoch, 0: they are not; the end was ``back_end`` then, and
+    the answers came through these brokers.
     """
 
     epoch: int
     end: int
     at_ns: int
     back_ns: int = 0
+    back_epoch: int = -1
     back_end: int = 0
     through: list[int] = field(default_factory=list)
 
