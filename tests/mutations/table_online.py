@@ -242,7 +242,7 @@ ONLINE: Final[list[Mutation]] = [
     ),
     *mutations(
         _RULES + "losses/log_start.py",
-        ((f"{_HERE}tracker_retention.py",),),
+        ((f"{_HERE}tracker_retention.py", f"{_HERE}tracker_expired.py"),),
         ("listed", "retention.explains(scope, topic, log, start)", "True"),
         ("listed", "0 <= scope.state.now_ns - log.denied_ns < _AGAIN_NS", "False"),
         ("listed", "_asked(log)", "False"),

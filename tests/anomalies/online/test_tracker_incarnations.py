@@ -6,6 +6,10 @@ import pytest
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.losses import other_id
+from canary.anomalies.online.losses.questions import Reread
+from canary.anomalies.online.scope import Scope
+from canary.anomalies.online.state import OtherId
 from canary.anomalies.online.wanted import OTHER_ID
 from canary.metrics import measured
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
@@ -508,3 +512,30 @@ def test_the_first_answer_of_a_process_is_told_for_the_probe_log_which_may_have_
     assert (told.topic_id, told.sample, told.agreed) == (bench.topic_id, 0, True)
     tracker.fold([told, seen_again])
     assert tracker.drain().agreed == []
+
+
+def test_a_topic_that_was_over_is_another_one_without_a_fetch() -> None:
+    """What it held is void already: no promise stands in the way of the one that the canary makes."""
+    bench = Bench()
+    bench.write(3)
+    bench.settle(2)
+    for _ in range(2):
+        bench.fold(f.TopicGone(bench.now_ns, bench.sample, TOPIC))
+        bench.now_ns += 11 * 10**9
+    bench.answering = False
+    seen(bench, "incarnation-2")
+    assert [kind for kind, *_ in bench.found()] == ["promises-void", "topic-recreated"]
+
+
+def test_all_logs_that_were_asked_decide_together() -> None:
+    bench = Bench()
+    bench.write(3)
+    topic = bench.tracker.state.topics[TOPIC]
+    topic.other = OtherId("never-seen", 1, bench.now_ns)
+    waits, scope = Reread(0, 1, OTHER_ID, 0), Scope(bench.tracker.state)
+    topic.logs[0].rereads[99] = waits
+    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, [[0, 3, 0, 0, 0]]), answered=True)
+    assert scope.found.agreed == []
+    del topic.logs[0].rereads[99]
+    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, [[0, 3, 0, 0, 0]]), answered=True)
+    assert [one.topic_id for one in scope.found.agreed] == ["never-seen"]
