@@ -103,6 +103,9 @@ def test_a_range_begins_where_the_log_does_once_a_fetch_below_it_is_refused() ->
     assert late.asks_again()
     assert [place.offset for place in late.place()] == [7]
     assert folded(late, Message(7)) == ([7], (8, True, "the log starts at 7"))
+    next_one = wanted(5, 8)
+    assert next_one.begin(6) == []
+    assert [place.offset for place in next_one.place()] == [5]
     (asked,) = wanted(5, 8).begin(5)
     assert isinstance(asked, Positioned)
     assert (asked.offset, asked.reason) == (5, "confirm")
@@ -198,7 +201,10 @@ def test_beyond_the_listed_end_a_fetch_says_whether_the_log_ends_there() -> None
     within = Client((0, 20), given=(Message(-1, OUT_OF_RANGE),))
     error = reader(Recording())._read(within, wanted(5, 8)).error
     assert error is not None
-    assert not error.startswith("end of log")
+    assert not error.startswith(("end of log", "silence"))
+    unknown = Client(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert not reader(Recording())._read(unknown, wanted(5, 8)).silent
+    assert unknown.assigned == []
 
 
 def test_an_end_of_the_log_is_asked_for_again_once_its_leader_is_known() -> None:
