@@ -116,7 +116,7 @@ def members(admin: Any, broker: int | None = None) -> Members:
     Raises:
         WireError: it does not answer.
     """
-    answer = asked(admin, MetadataRequest(topics=[]), broker)
+    answer = asked(admin, MetadataRequest(topics=[], min_version=_WITH_CLUSTER_ID), broker)
     return Members(sorted(one.node_id for one in answer.brokers), int(answer.controller_id), answer.cluster_id)
 
 
@@ -126,8 +126,7 @@ def cluster_at(admin: Any, broker: int) -> str | None:
     Raises:
         WireError: it does not answer.
     """
-    answer = asked(admin, MetadataRequest(topics=[], min_version=_WITH_CLUSTER_ID), broker)
-    return None if answer.cluster_id is None else str(answer.cluster_id)
+    return members(admin, broker).cluster_id
 
 
 def names(admin: Any) -> list[str]:

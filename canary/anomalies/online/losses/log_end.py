@@ -22,7 +22,7 @@ from canary.anomalies.online.rules import memory, retention
 from canary.anomalies.online.scope import Probes, Scope, Where
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
-from canary.anomalies.online.topology import liveness, timeline
+from canary.anomalies.online.topology import clock, liveness, timeline
 from canary.anomalies.online.wanted import epoch_changed
 
 _LOOKS = 2
@@ -112,7 +112,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
 
 def _is_uncut(scope: Scope, log: Log) -> bool:
     """Whether a fetch has just given what stands above an end that was listed."""
-    return bool(log.uncut_ns) and 0 <= scope.state.now_ns - log.uncut_ns < _UNCUT_NS
+    return clock.lately(scope.state, log.uncut_ns, _UNCUT_NS)
 
 
 def _first_answered(topic: Topic, log: Log) -> None:

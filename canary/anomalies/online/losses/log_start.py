@@ -14,6 +14,7 @@ from canary.anomalies.online.losses.requests import request
 from canary.anomalies.online.rules import retention
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Topic
+from canary.anomalies.online.topology import clock
 from canary.anomalies.online.wanted import START
 
 _AGAIN_NS: Final = 10 * 10**9
@@ -24,7 +25,7 @@ def listed(scope: Scope, topic: Topic, log: Log, start: int) -> None:
     """The log is listed to begin at ``start``, above where it is known to, or above promises."""
     if retention.explains(scope, topic, log, start):
         _advance(scope, topic, log, start)
-    elif not (log.denied_ns and 0 <= scope.state.now_ns - log.denied_ns < _AGAIN_NS) and not _asked(log):
+    elif not clock.lately(scope.state, log.denied_ns, _AGAIN_NS) and not _asked(log):
         last = log.promised.within(0, start)[-1][1] - 1
         request(scope, topic, log, last, last + 1, START)
 

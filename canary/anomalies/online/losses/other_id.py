@@ -15,6 +15,7 @@ from canary.anomalies.online.losses.requests import request
 from canary.anomalies.online.rules import retention
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.state import Ask, LastPromised, OtherId, Topic
+from canary.anomalies.online.topology import clock
 from canary.anomalies.online.wanted import OTHER_ID
 
 _LOGS: Final = 3
@@ -32,7 +33,7 @@ def confirmed(scope: Scope, topic: Topic, asked: Ask) -> None:
     now_ns = scope.state.now_ns
     for partition, (_, known_end) in asked.ends.get(topic.name, {}).items():
         kept = topic.last_promised.setdefault(partition, [])
-        if kept and 0 <= now_ns - kept[-1].noted_ns < _SETTLED_NS:
+        if kept and clock.lately(scope.state, kept[-1].noted_ns, _SETTLED_NS):
             continue
         last = _last(topic.logs[partition], known_end, now_ns) if known_end and partition in topic.logs else None
         topic.last_promised[partition] = [*kept[-1:], last] if last is not None else []
@@ -55,7 +56,7 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
     A broker that was cut off gives an id that was seen before, and serves the log of that topic; all brokers are asked
     for it (TopicIdWatcher).
     """
-    other, now_ns = topic.other, scope.state.now_ns
+    other = topic.other
     if other is None or fact.topic_id != other.topic_id:
         topic.other = other = OtherId(str(fact.topic_id), fact.partitions, fact.at_ns)
     if not topic.is_in_question or any(map(_asked, topic.logs.values())):
@@ -67,8 +68,8 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
     ][:_LOGS]
     if not asked or topic.over_ns is not None:  # no promise stands in its way
         _agree(scope, topic, other)
-    elif not topic.id_asked_ns or not 0 <= now_ns - topic.id_asked_ns < _AGAIN_NS:
-        topic.id_asked_ns, other.stands = now_ns, 0
+    elif not clock.lately(scope.state, topic.id_asked_ns, _AGAIN_NS):
+        topic.id_asked_ns, other.stands = scope.state.now_ns, 0
         for log, known in asked:
             end = known.offset + known.number
             number = request(scope, topic, log, known.offset, end, OTHER_ID, to_the_end=True)

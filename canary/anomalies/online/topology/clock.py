@@ -82,6 +82,11 @@ def _set_back(known: Any, last_ns: int, name: str = "") -> Any:
     return known
 
 
+def lately(state: State, at_ns: int, for_ns: int) -> bool:
+    """Whether something was less than ``for_ns`` ago (0: never); not by a clock that was set back since."""
+    return at_ns > 0 and 0 <= state.now_ns - at_ns < for_ns
+
+
 def asked(state: State, fact: f.WatchAsked) -> None:
     """A round begins: the runner's clock goes on, unless it was set back."""
     _read(state, fact.at_ns, state.clock_ahead_ns)
