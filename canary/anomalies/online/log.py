@@ -143,7 +143,8 @@ class Log:
     listed_ns: int = 0
     """The same by the clock, also of a former process."""
     before: int = 0
-    """Its end when this process first asked: records below may be of a start that the ledger has forgotten."""
+    """Its end when this process first asked, or where its first record was put, if that is higher (an end may be listed
+    too low): records below may be of a start that the ledger has forgotten."""
     conflicted: bool = False
     """An offset was given to two probes since nothing was last in doubt."""
     given_again: IntervalSet = field(default_factory=IntervalSet)
@@ -152,8 +153,8 @@ class Log:
     """Its known end at the last changes of leader."""
     low_end: int | None = None
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
-    above_low_end: list[list[int]] = field(default_factory=list)
-    """The promised offsets above it then: a cut there takes them, and an end that was listed too low does not."""
+    above_low_ends: IntervalSet = field(default_factory=IntervalSet)
+    """What was promised above such an end when it was listed: a cut takes it, an end that is too low does not."""
     cut_epoch: int | None = None
     """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
@@ -214,16 +215,19 @@ class Log:
         An end below it was listed, a consumer stood above the end, or a lost offset, from before a change of leader,
         was given again: a log does that only after a cut. That they were the last ones when the leader changed shows
         nothing: so may be a record that is lost by itself. Nor does a cut take what is below a promise that stands
-        below the sign of it.
+        below the sign of it; and an end that was listed below what stands is no sign, but for what is lost beyond.
         """
         lost = self.lost_offsets
         signs = [x for a, b in lost for x, _ in self.given_again.within(a, b)][:1]
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
-        stood = any(lost.overlaps(a, b) for a, b in self.above_low_end) or not self.above_low_end
-        if self.low_end is not None and self.low_end < (lost.end() or 0) and stood:
-            signs.append(self.low_end)
+        above = self.above_low_ends
+        kept = [part for a, b in above for part in self.promised.within(a, b)]
+        stands = max((end for a, b in kept for _, end in lost.without(a, b)), default=0)
+        if self.low_end is not None:
+            low = max(self.low_end, stands)
+            signs += [low] if lost.overlaps(low, above.end() or lost.end() or 0) else []
         if self.cut is not None and any(self.lost_later.without(a, b) for a, b in lost):
-            signs.append(self.cut.get("listed_end", self.cut.get("known_end", 0)))
+            signs.append(max(self.cut.get("listed_end", self.cut.get("known_end", 0)), stands))
         if not signs:
             return None
         sign = min(signs)
@@ -238,8 +242,9 @@ class Log:
 
     def note_low_end(self, end: int, known_end: int) -> None:
         """Note that an end below the known one was listed."""
-        if self.low_end is None or end < self.low_end:
-            self.low_end, self.above_low_end = end, [[a, b] for a, b in self.promised.within(end, known_end)]
+        self.low_end = end if self.low_end is None else min(end, self.low_end)
+        for a, b in list(self.promised.within(end, known_end)):
+            self.above_low_ends.add(a, b)
         self.note_sign()
 
     def note_sign(self) -> None:

@@ -13,7 +13,7 @@ from canary.anomalies.online.sets.intervals import IntervalSet
 from tests.support.bench import PRODUCER, RC, RU, TOPIC, Bench
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 def ended(bench: Bench, reached: int, error: str) -> None:
@@ -324,20 +324,26 @@ def test_what_a_generation_that_is_over_was_told_without_an_offset_is_looked_for
     assert bench.found() == [("lost-write", -1, sequence)]
 
 
-@pytest.mark.parametrize(("low", "cut"), [(3, True), (4, True), (5, False)])
-def test_what_was_lost_above_an_end_that_was_seen_once_was_cut_off(low: int, cut: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(
+    ("low", "gone", "cut"),
+    [(3, range(3, 10), [3]), (4, range(3, 10), [3]), (5, range(3, 5), []), (3, range(3, 5), []), (2, (3, 8, 9), [8])],
+)
+def test_what_was_lost_above_an_end_that_was_seen_once_was_cut_off(
+    low: int, gone: Iterable[int], cut: list[int]
+) -> None:
+    """A cut takes all that stood above it: where some of it stands, the end was listed too low."""
     bench = Bench()
     bench.write(10)
     bench.poll()
     bench.end = low
     bench.round()
     bench.end = 10  # the log has grown again, by records of others
-    for offset in (3, 4):
+    for offset in gone:
         bench.log[offset] = "foreign"
     bench.restart()
     bench.settle()
-    assert bench.found("lost-write") == [("lost-write", 3, 3), ("lost-write", 4, 4)]
-    assert bench.found("truncation") == [("truncation", 3, -1)] * cut
+    assert bench.found("lost-write") == [("lost-write", offset, offset) for offset in gone]
+    assert bench.found("truncation") == [("truncation", first, -1) for first in cut]
 
 
 def test_what_no_reread_answered_for_and_has_expired_is_not_lost() -> None:

@@ -7,7 +7,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from tests.anomalies.online.test_tracker_modes import OUT, RELAY, Relaying
-from tests.support.bench import RC, TOPIC, Bench
+from tests.support.bench import PRODUCER, RC, TOPIC, Bench
 
 
 def made_again(relay: Relaying) -> None:
@@ -199,8 +199,11 @@ def dies(relay: Relaying, *, listed: bool = True) -> None:
     bench = relay.bench
     bench.fold(f.Positioned(bench.now_ns, RC, RC, OUT, 0, 0, "start"))
     relay.prove(0)
+    bench.generation, bench.sequence = bench.generation + 1, 0
     bench.fold(
-        f.RunnerStarted(bench.now_ns, "canary-0", "test"), f.GenerationBegan(bench.now_ns, OUT, "relay", RELAY, 2)
+        f.RunnerStarted(bench.now_ns, "canary-0", "test"),
+        f.GenerationBegan(bench.now_ns, TOPIC, bench.mode, PRODUCER, bench.generation),
+        f.GenerationBegan(bench.now_ns, OUT, "relay", RELAY, 2),
     )
     bench.round()
     if listed:
@@ -245,6 +248,37 @@ def test_what_died_unrecorded_took_only_what_the_next_process_passes_as_it_begin
     begun(relay, 35, 40)
     relay.bench.settle(3)
     assert [offset for _, offset in relay.kinds()] == [10, 11, *range(30, 35)]
+
+
+@pytest.mark.parametrize("low", [0, 10, 20])
+def test_where_the_input_s_end_was_listed_too_low_former_processes_may_have_taken_what_they_wrote(low: int) -> None:
+    relay = Relaying()
+    relay.take(0, 10)
+    end, relay.bench.end = relay.bench.end, low
+    dies(relay)
+    relay.bench.end = end
+    relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+    relay.prove(1)
+    relay.bench.settle(3)
+    assert relay.kinds() == []
+
+
+def test_outputs_are_read_up_to_the_first_of_this_process_though_their_end_was_listed_too_low() -> None:
+    """Of what stands below it any may be of what a former process took."""
+    relay = Relaying()
+    relay.take(0, 10)
+    dies(relay, listed=False)
+    bench = relay.bench
+    bench.fold(f.Listed(bench.now_ns, bench.sample, OUT, 0, 0, 0, 0, 0))  # two are there
+    relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+    bench.fold(
+        f.Sent(bench.now_ns, OUT, 0, RELAY, 2, 0, "relay"), f.Acked(bench.now_ns, OUT, 0, RELAY, 2, 0, 2, 2_000_000)
+    )
+    bench.settle(3)
+    assert relay.kinds() == []
+    relay.prove(1)
+    bench.settle(3)
+    assert relay.kinds() == []
 
 
 def test_a_later_jump_below_where_the_input_ended_is_one() -> None:

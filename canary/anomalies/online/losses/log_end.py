@@ -262,6 +262,7 @@ def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
 
 
 def _forget_signs(log: Log) -> None:
-    log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()
+    log.conflicted, log.low_end = False, None
+    log.above_low_ends, log.given_again = IntervalSet(), IntervalSet()
     if log.cut is None:
         log.cut_epoch = None

@@ -5,8 +5,8 @@ exactly once: an offset taken twice is a duplicate in the output, one that was p
 indeterminate transaction counts once a read proves it; until then it excuses a jump over its offsets.
 
 A process that dies may have committed transactions of which nothing is in the ledger. Their outputs, read later, prove
-that there were some, but not what they took: it may be all that the next process passes as it goes on, of what the
-input held at its start. Such a jump is reported only once what the outputs held then has been read, and was recorded.
+that there were some, but not what they took: it may be all that the next process passes as it goes on, of what former
+processes wrote. Such a jump is reported only once what the outputs held then has been read, and was recorded.
 """
 
 from canary import facts as f
@@ -49,15 +49,14 @@ def relayed(scope: Scope, fact: f.Relayed) -> None:
         passed.format("committed probes"),
         "critical",
     )
-    before = min(log.before, fact.start) if log.listed_ordinal else fact.start
-    since = max(taken, before) if is_first else taken
-    taken = since if scope.state.relay_unrecorded else taken
     # held until it is known that they have not expired, and were not taken unrecorded: neither is a jump
-    for check, low, high in (("untaken", taken, since), ("retained", since, fact.start)):
-        for a, b in log.promised.within(max(low, log.start), high):
-            for run in log.claims.within(a, b):
-                stream = topic.streams[run.tag]
+    for a, b in log.promised.within(max(taken, log.start), fact.start):
+        for run in log.claims.within(a, b):
+            stream = topic.streams[run.tag]
+            of_former = is_first and not stream.live
+            if not (of_former and scope.state.relay_unrecorded):
                 records = Records(run.key, run.length, stream.identity(run.value))
+                check = "untaken" if of_former else "retained"
                 scope.hold_run(topic, log, records, stream.tag, found, check=check)
     log.relay_doubt = max(log.relay_doubt, fact.start)
 

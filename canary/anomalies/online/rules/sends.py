@@ -76,6 +76,8 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
+    if first.offset is not None and log.acked_ns < scope.state.started[1] and log.listed_ordinal:
+        log.before = max(log.before, first.offset)
     log.acked_ns = run[-1].at_ns
     waits = stream.open and stream.mode not in FENCED  # of what is fenced the writer may send no more
     log.tried_ns = log.acked_ns if waits else 0
