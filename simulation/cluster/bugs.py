@@ -44,15 +44,22 @@ def damage(replica: Replica, records: list[Record]) -> None:
 
 
 def copied(replica: Replica, records: list[Record]) -> list[Record]:
-    """Return the copy of a batch that "duplicated" appends behind it, or nothing."""
-    cluster = replica.cluster
-    if not cluster.strikes("duplicated", *replica.partition.key, records[-1].offset + 1):
+    """Return the copy that is appended behind a batch, or nothing.
+
+    "duplicated" copies the batch itself; "copied-late" one that the log has deleted, of no transaction: its marker is
+    gone, too.
+    """
+    cluster, partition, end = replica.cluster, replica.partition, replica.log.end
+    expired = [one for one in partition.expired if not one.transactional] if "copied-late" in cluster.bugs else []
+    if expired and cluster.strikes("copied-late", *partition.key, end):
+        batch = cluster.dice.choice(expired).batch
+        records = [one for one in expired if one.batch == batch]
+    elif not cluster.strikes("duplicated", *partition.key, end):
         return []
-    end = replica.log.end
     return [
         Record(
-            end + at, one.epoch, one.key, one.value, one.timestamp_ms, one.producer_id, one.producer_epoch,
-            one.sequence, one.transactional, None, one.at, end,
+            end + at, replica.epoch, one.key, one.value, one.timestamp_ms, one.producer_id, one.producer_epoch,
+            one.sequence, one.transactional, None, cluster.schedule.now, end,
         )
         for at, one in enumerate(records)
     ]  # fmt: skip

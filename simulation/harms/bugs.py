@@ -15,10 +15,16 @@ BUG_BEATS = 40
 """A bug stays for up to so many intervals more: it meets one write in a hundred, or in ten."""
 
 
-def _bug_harm(name: str) -> None:
+CHANCES = (0.01, 0.1)
+
+
+def _bug_harm(
+    name: str, chances: tuple[float, ...] = CHANCES, before: Callable[[World], object] = lambda _: None
+) -> None:
     def begin(world: World, dice: random.Random) -> End:
+        before(world)
         world.cluster.bugs.add(name)
-        world.cluster.chance[name] = dice.choice((0.01, 0.1))
+        world.cluster.chance[name] = dice.choice(chances)
         stays = BUG_BEATS * world.plan.beat * dice.random()
         return lambda: world.later(stays, lambda: world.cluster.bugs.discard(name))
 
@@ -36,6 +42,16 @@ for _name in (
     "swapped",
 ):
     _bug_harm(_name)
+
+
+def _delete_all(world: World) -> None:
+    """All records are deleted: of what former processes wrote nothing is left then."""
+    for topic in world.topics():
+        for partition in range(world.plan.partitions):
+            world.cluster.delete_records(topic, partition, -1)
+
+
+_bug_harm("copied-late", (0.1, 0.3), _delete_all)
 
 
 def _lie(

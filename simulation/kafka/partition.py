@@ -52,6 +52,8 @@ class Partition:
         """Aborted transactions that a bug shows: producer id, first offset, offset of the marker."""
         self.held: dict[tuple[int, int], tuple[int, Callable[[], None]]] = {}
         """By (broker, producer id), a batch that a bug holds back: its first sequence, and what appends it."""
+        self.expired: list[Record] = []
+        """What retention or DeleteRecords removed."""
         self.promises = Promises()
         self._states: list[Producers] = []
         self._lost: dict[int, Record] = {}
@@ -205,6 +207,7 @@ class Partition:
         del self.truth[: len(removed)]
         self.truth_base = max(self.truth_base, start)
         data = [record for record in removed if record.control is None and self._lost.pop(id(record), None) is None]
+        self.expired += data
         for record in data:
             self.hidden.pop(id(record), None)
         if data and not self.internal:

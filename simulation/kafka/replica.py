@@ -98,6 +98,7 @@ class PartitionRole(Protocol):
     hidden: dict[int, Record]
     shown: list[tuple[int, int, int]]
     held: dict[tuple[int, int], tuple[int, Callable[[], None]]]
+    expired: list[Record]
     promises: Promises
 
     @property

@@ -282,6 +282,16 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
+        "expired-is-forgotten",
+        "45-B10",
+        "Nothing is left of a stream whose records have all expired: a later copy of one is taken for an original.",
+        (
+            Edit(
+                "canary/anomalies/online/generations.py", "reduce_expired", "topic.reduce(stream)", "topic.drop(stream)"
+            ),
+        ),
+    ),
+    Mend(
         "reported-past-the-ledger",
         "45-B11",
         "What parts report that judge by themselves is judged and is not in the ledger: kill -9 forgets it.",

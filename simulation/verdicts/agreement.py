@@ -19,7 +19,8 @@ probe log and on a dump of the logs as they stand. What must hold, and what excu
 * **Lost at night, so said**: the running canary has said it, too, unless it could not know of it (`losses.excused`), or
   its process died before the beginning of the producer was durable: then the tracker takes it for another runner's.
 * **Duplicates**: the night names exactly those of which the cluster has two copies, but for what it does not judge.
-  Online each is said once both have stood for as long as a loss may take to be found.
+  Online each is said once both have stood for as long as a loss may take to be found, and so is the copy of what has
+  been read and has expired: no other witness knows of the first one any more.
 * **Aborted reads**: of what a consumer was polled, G1a names what a broker showed though it was aborted, and what is an
   aborted read at night, and nothing else; of what a fenced producer sent, zombie-write does. Excused: a memory that
   was lost or rotted (outcome or reading may be gone with it), another incarnation.
@@ -31,6 +32,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from canary.facts import Polled
 from canary.probe.identity import Identity
 from canary.probe.record import key
 from simulation.histories.agreement import uncommitted
@@ -38,6 +40,7 @@ from simulation.machine.system import EPOCH_NS
 from simulation.verdicts.exported import contradictions
 from simulation.verdicts.losses import excused
 from simulation.verdicts.shipped import shipped
+from simulation.world.truth import EXPIRED
 from spark_reconcile.match.rules import TAIL_US
 
 if TYPE_CHECKING:
@@ -115,6 +118,7 @@ class _Compared:
             "lost at night and not said": self.said(),
             "copies and duplicates differ": self.duplicates(),
             "two copies stand and are not said": self.doubled(),
+            "a copy of what expired is not said": self.copied_late(),
             "aborted reads differ": self.aborted(),
             "an aborted read that is not said": self.given(),
             "phantom at night": self.phantoms(),
@@ -196,6 +200,22 @@ class _Compared:
                 if self.world.chronicle.longest_quiet(since, self.world.schedule.now) > patience:
                     yield f"{fate}: {[one.offset for one in copies if one.until is None]}"
 
+    def copied_late(self) -> Iterator[str]:
+        """Who was read, expired, has stood elsewhere since for as long, and is not called a duplicate."""
+        if self.forgot_at >= 0 or not any(bug == "copied-late" for _, bug, *_ in self.world.cluster.struck):
+            return
+        read = {(_of_fact(one), one.offset) for one in self.world.facts if isinstance(one, Polled)}
+        patience = self.world.look_beats * self.world.plan.beat
+        for name, fate in self.truth.fates.items():
+            copies = self.world.chronicle.of(fate.topic_id, fate.partition, name)
+            first = [one for one in copies if one.how in EXPIRED and (name, one.offset) in read]
+            since = max((one.since for one in copies if one.until is None), default=None)
+            if since is None or not first or self.truth.is_said(name, "duplicate") or excused(self.world, name, fate):
+                continue
+            quiet = self.world.chronicle.longest_quiet(since, self.world.schedule.now)
+            if quiet > patience and fate.offset not in {one.offset for one in first}:
+                yield f"{fate} stood at {[one.offset for one in first]}"
+
     def given(self) -> Iterator[str]:
         """Records of aborted transactions that a read_committed consumer was given, which is not said."""
         if self.forgot_at < 0:
@@ -241,6 +261,10 @@ class _Compared:
 
 def _identity(row: Mapping[str, Any]) -> Identity:
     return Identity(row["producer_id"], row["generation"], row["partition"], row["sequence"])
+
+
+def _of_fact(fact: Polled) -> bytes:
+    return key(Identity(fact.producer_id, fact.generation, fact.partition, fact.sequence))
 
 
 def _name(who: tuple[Any, ...]) -> bytes:
