@@ -99,6 +99,20 @@ def test_all_topics_of_a_pattern_that_vanish_together_are_critical(pattern: str)
     assert (whole.evidence["topics"], whole.evidence["of"]) == (sorted(gone), len(gone))
 
 
+def test_a_topic_that_was_made_again_as_it_was_is_left_of_a_pattern() -> None:
+    """The sampler tells a place again only where it has changed."""
+    c = watching(["orders"], ["*"])
+    ended(c, "o-1", 30, 100)
+    ended(c, "o-2", 0, 0)
+    not_listed(c, "logs-1", "logs-2")
+    said = asked(c, "logs-1", "logs-2")
+    assert said == [
+        ("topic-deleted", "logs-1", "info"),
+        ("topic-deleted", "logs-2", "info"),
+        ("topic-recreated", "orders", "critical"),
+    ]
+
+
 def test_topics_of_a_pattern_that_vanish_one_after_the_other_are_info_each() -> None:
     c = watching([], ["logs-*"])
     for topic in ("logs-1", "logs-2"):

@@ -94,7 +94,10 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
         former = [*(one for one in known.dead_ids if one != topic_id), known.topic_id]
         known.dead_ids, known.former_ns = former[-_DEAD_IDS_KEPT:], known.seen_ns
+        told = {} if known.ours else dict(known.partitions)
         forget(scope, name, known)
+        for number, one in told.items():  # what is the same as before is not told again
+            known.partitions[number] = Place(UNKNOWN_LEADER, one.replicas, one.isr, one.at_ns)
     if topic_id is not None:
         known.topic_id, known.seen_ns = topic_id, scope.state.now_ns
 
