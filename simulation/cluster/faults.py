@@ -236,8 +236,11 @@ class Faults(Requests):
             shown = one.readable()
             one.hollow(offset for offset in shown if offset == shown[0] or dice.random() < share)
 
-    def recreate_topic(self, name: str) -> int:
-        """Delete a topic and create it again with the same partitions and settings; return an error if it stays."""
+    def recreate_topic(self, name: str, topic_id: str | None = None) -> int:
+        """Delete a topic and create it again with the same partitions and settings; return an error if it stays.
+
+        With ``topic_id`` it has that id then, as from metadata that are put back; the logs of that id are empty.
+        """
         topic = self.topics.by_name.get(name)
         if topic is None:
             return errors.UNKNOWN_TOPIC_OR_PART
@@ -245,5 +248,5 @@ class Faults(Requests):
         error = self.topics.check(assignments) if self.controller.up else errors.REQUEST_TIMED_OUT
         if not error:
             self.topics.delete(name)
-            self.topics.create(name, assignments, topic.config)
+            self.topics.create(name, assignments, topic.config, topic_id)
         return error

@@ -31,15 +31,15 @@ class Topics:
         numbers = list(self.cluster.nodes)
         return [[numbers[(first + at + more) % len(numbers)] for more in range(replicas)] for at in range(partitions)]
 
-    def create(self, name: str, assignments: Assignments, config: dict[str, str]) -> int:
-        """Make a topic."""
+    def create(self, name: str, assignments: Assignments, config: dict[str, str], topic_id: str | None = None) -> int:
+        """Make a topic, with an id that was never given where none is said."""
         if name in self.by_name:
             return errors.TOPIC_ALREADY_EXISTS
         if not assignments:
             return errors.INVALID_PARTITIONS
         number = self.cluster.dice.getrandbits(128)
-        topic_id = base64.b64encode(number.to_bytes(16)).decode().rstrip("=")  # in librdkafka's alphabet
-        topic = Topic(name, topic_id, dict(config))
+        fresh_id = base64.b64encode(number.to_bytes(16)).decode().rstrip("=")  # in librdkafka's alphabet
+        topic = Topic(name, topic_id or fresh_id, dict(config))
         error = self._configure(topic, topic.config) or self.check(assignments)
         if not error:
             self.by_name[name] = topic

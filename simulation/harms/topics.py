@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import random
 
+from canary.facts import WatchedListed, WatchedPartition
 from simulation.harms.harm import Harms, any_place
+from simulation.world.plan import SHOPS, WATCHED, WATCHED_PATTERN
 from simulation.world.world import World
 
 TOPICS = Harms()
+
+RESTORED_BEATS = (20, 60)
+"""So many intervals after a topic was made again its former metadata are put back."""
 
 
 @TOPICS.harm(2)
@@ -31,6 +36,45 @@ def recreate_topic(world: World, dice: random.Random) -> None:
     topic = dice.choice(world.topics())
     if world.knows_ids():
         world.cluster.recreate_topic(topic)
+
+
+@TOPICS.harm()
+def restore_id(world: World, dice: random.Random) -> None:
+    """A probe topic is made again; later the metadata are put back from before, so that it has its first id for good.
+
+    Once in a life: what the logs of an id held, and when, is known of one return only.
+    """
+    topic = dice.choice(world.topics())
+    former = world.chronicle.ids[topic]
+    if not world.knows_ids() or len(former) != 1 or world.cluster.recreate_topic(topic):
+        return
+
+    def back() -> None:
+        if world.knows_ids() and len(former) == 2 and not world.settling:  # it and its successor
+            world.cluster.recreate_topic(topic, former[0])
+
+    world.later(world.plan.beat * dice.uniform(*RESTORED_BEATS), back)
+
+
+@TOPICS.harm(0.5)
+def lose_watched(world: World, dice: random.Random) -> None:
+    """A topic of others that the settings name under watch is deleted or made again, or all of a pattern are deleted.
+
+    Each once in a life, and only after the canary has seen them.
+    """
+    named, again = dice.random() < 0.7, dice.random() < 0.5
+    topics, subject = ((WATCHED,), WATCHED) if named else (SHOPS, WATCHED_PATTERN)
+    listed = {one.topic for one in world.facts if isinstance(one, WatchedListed) and one.end > one.start}
+    seen = {one.topic for one in world.facts if isinstance(one, WatchedPartition)}
+    if subject in world.watched_gone or not set(topics) <= (listed if named else seen):
+        return
+    for topic in topics:
+        if named and again:
+            error = world.cluster.recreate_topic(topic)
+        else:
+            error = world.cluster.delete_topic(world.any_broker(), topic)
+        if not error:
+            world.watched_gone[subject] = world.schedule.now
 
 
 @TOPICS.harm(0.5)

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from simulation.harms.catalogue import HARMS
+from simulation.kafka.contract import Batch
 from simulation.life.coverage import states
 from simulation.life.ports import installed
 from simulation.verdicts.costs import Costs
 from simulation.verdicts.judgement import compared, halted, judged
 from simulation.verdicts.watch import Watch
 from simulation.world.outcome import Outcome, Wrong
-from simulation.world.plan import ORDERS, Plan, Strike
+from simulation.world.plan import ORDERS, SHOPS, WATCHED, Plan, Strike
 from simulation.world.truth import EXPIRED
 from simulation.world.world import LOOK_BEATS, World
 
@@ -43,6 +44,8 @@ class Life(World):
             if "mirror" in self.plan.modes:
                 self.cluster.create_topic(1, ORDERS, [list(self.cluster.brokers())], {"min.insync.replicas": "2"})
             self.chronicle.listen(self.cluster)
+            for topic in (WATCHED, *SHOPS) if self.plan.watches else ():
+                self._fill(topic)
             self.schedule.at(0.0, self._look)
             self._start_later(0.0)
             self.costs.begin()
@@ -76,6 +79,12 @@ class Life(World):
         self.outcome.seconds = self.schedule.now
         self.outcome.steps = self.schedule.steps
         return self.outcome
+
+    def _fill(self, topic: str) -> None:
+        """Make a topic of others, with records in it."""
+        self.cluster.create_topic(1, topic, [list(self.cluster.brokers())], {"min.insync.replicas": "2"})
+        batch = Batch([(None, b"another's", self.cluster.wall_ms())] * 20)
+        self.cluster.produce("elsewhere", self.cluster.leader(topic, 0), topic, 0, batch, 1, 1.0, lambda _: None)
 
     def _strike(self, number: int, strike: Strike) -> None:
         self.outcome.pairs.update((strike.harm, state) for state in states(self))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import fsspec
@@ -50,6 +51,22 @@ class Clients(opening.Clients):
         return self._of().admin(config, logger)
 
 
+def _ids_told(world: World, _: object, topics: Collection[str]) -> topic_ids.Answers:
+    """Return which id each broker that answers gives of topics; those that lie about ids answer librdkafka alone."""
+    cluster = world.cluster
+    told = {one: cluster.metadata(one) for one in cluster.brokers() if cluster.reaches("canary", one)}
+    if not told or cluster.other_id is not None or cluster.another is not None:
+        raise WireError("no broker answers")
+    found = {
+        broker: {name: (one.topic_id, len(one.partitions)) for name, one in known.topics.items() if name in topics}
+        for broker, known in told.items()
+    }
+    first = next(iter(told.values()))
+    unknown: dict[str, tuple[str | None, int]] = dict.fromkeys(topics, (None, 0))
+    members = [number for number, _ in first.brokers]
+    return topic_ids.Answers(members, first.controller, {broker: unknown | ids for broker, ids in found.items()})
+
+
 @contextlib.contextmanager
 def installed(world: World) -> Iterator[None]:
     """Put a world in the place of the operating system and of Kafka, and listen to the ledger and the store."""
@@ -71,11 +88,8 @@ def installed(world: World) -> Iterator[None]:
         ship(converted, url=url, name=name)
         truth.was_shipped(converted.tables["probes"].to_pylist())
 
-    def unanswered(*_: Any) -> Any:
-        raise WireError("the world's brokers answer librdkafka alone")
-
     ask = topic_ids.answers
-    topic_ids.answers = unanswered  # type: ignore[assignment]
+    topic_ids.answers = partial(_ids_told, world)  # type: ignore[assignment]
     fsspec.filesystem("memory").store.clear()
     before_system, before_clients = system.use(world.system), opening.use(Clients(world))  # type: ignore[arg-type]
     Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]

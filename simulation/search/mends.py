@@ -260,6 +260,32 @@ TAKEN_OUT: Final = (
         ),
     ),
     Mend(
+        "watched-topic-unsaid",
+        "45-A3",
+        "A topic that the settings name is gone or made again, and that is info or a warning, like that of any topic.",
+        (
+            Edit(
+                _RULES + "topology/vanished.py",
+                "judge",
+                '"watched-topic-gone" if named else "topic-deleted"',
+                '"topic-deleted"',
+            ),
+            Edit(_RULES + "topology/vanished.py", "_whole", "len(names) < _TOGETHER or left", "True"),
+            Edit(
+                _RULES + "topology/regressions.py",
+                "of_present_topic",
+                '"critical" if is_news else "warning"',
+                '"warning"',
+            ),
+        ),
+    ),
+    Mend(
+        "former-id-for-good",
+        "45-A6",
+        "A topic whose id is a former one again, for good, is in doubt for ever: nothing is promised in it any more.",
+        (Edit("canary/watching/topic_ids.py", "TopicIdWatcher.look", "now - since >= doubt.agreed_s", "False"),),
+    ),
+    Mend(
         "each-client-s-cluster",
         "45-B1",
         "Clients whose new connections lead to another cluster do not say so, and what they read there counts.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from canary.anomalies.policy import UNORDERED
@@ -60,9 +61,15 @@ class Finding:
         topic, topic_id, partition = self.violation.topic, self.violation.topic_id, self.violation.partition
         decided = world.chronicle.decisions[topic, -1 if partition is None else partition]
         ids = world.chronicle.ids[topic]
-        made = min((one.at for one in decided if one.topic_id == topic_id), default=0.0)
-        others = ids[: ids.index(topic_id)] if topic_id in ids else [] if topic_id else ids
-        return of(topic_id, partition) + [one for x in others for one in of(x, partition) if one.since >= made]
+        begun = [
+            now.at
+            for before, now in pairwise([None, *decided])
+            if now is not None and now.topic_id == topic_id and (before is None or before.topic_id != topic_id)
+        ]
+        made = max((at for at in begun if at <= max(self.at, default=self.told)), default=min(begun, default=0.0))
+        others = set(ids[: len(ids) - ids[::-1].index(topic_id)] if topic_id in ids else [] if topic_id else ids)
+        copies = (one for x in {topic_id, *others} for one in of(x, partition))
+        return [one for one in copies if one.since >= made]
 
 
 def finding_of(world: World, violation: Violation, told: float) -> Finding:

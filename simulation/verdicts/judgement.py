@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulation.verdicts.agreement import disagreements, stopped
 from simulation.verdicts.justified import false
-from simulation.verdicts.losses import late, made_up, missed, repeated, unsaid
+from simulation.verdicts.losses import late, made_up, missed, repeated, unsaid, unwatched
 from simulation.world.outcome import Wrong
 from storage.store.cursors import MAX_LIMIT
 
@@ -40,6 +40,7 @@ def judged(world: World, costs: Costs) -> list[Wrong]:
     return [
         *missed(world),
         *unsaid(world),
+        *unwatched(world),
         *made_up(world),
         *_unjustified(world),
         *_unfiled(world),

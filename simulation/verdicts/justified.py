@@ -6,6 +6,7 @@ said in the world at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -31,6 +32,7 @@ from simulation.verdicts.records import (
     written_by_zombie,
 )
 from simulation.world.chronicle import Decision
+from simulation.world.plan import ORDERS, SHOPS, WATCHED, WATCHED_PATTERN
 
 if TYPE_CHECKING:
     from simulation.world.world import World
@@ -133,9 +135,27 @@ def _epoch_back(world: World, said: Finding) -> str:
 def _recreated(world: World, said: Finding) -> str:
     ids, evidence = world.chronicle.ids[said.violation.topic], said.violation.evidence
     former, now = evidence["former_topic_id"], evidence["topic_id"]
-    if now in ids and (former is None or former in ids[: ids.index(now)]):
+    if any(one == now and (former is None or former in ids[:at]) for at, one in enumerate(ids)):
         return ""
+    if said.violation.topic == WATCHED and _lied(world, said, "other-ids"):
+        return ""  # it is not read, so that nothing contradicts them
     return f"its ids were {ids}"
+
+
+def _watched_gone(world: World, said: Finding) -> str:
+    topic = said.violation.topic
+    gone_at = world.watched_gone.get(WATCHED_PATTERN if topic in {*SHOPS, "*"} else topic, math.inf)
+    left = [one for one in (ORDERS, WATCHED) if topic == "*" and one in world.cluster.topics.by_name]
+    return f"{left} are there" if left else "" if gone_at <= max(said.at, default=said.told) else "it was not deleted"
+
+
+def _end_fell(world: World, said: Finding) -> str:
+    return "" if _lied(world, said, "low-ends") else removed_early(world, said)
+
+
+def _lied(world: World, said: Finding, harm: str) -> bool:
+    """Whether brokers told that lie before."""
+    return any(one.harm == harm and one.at <= max(said.at, default=said.told) for one in world.plan.strikes)
 
 
 def _ended(world: World, said: Finding) -> str:
@@ -185,6 +205,15 @@ def _ill(world: World, said: Finding) -> str:
     if any(world.chronicle.ill(at - stood - back, at) for at in said.at):
         return ""
     return "all was well"
+
+
+def _suspected(world: World, said: Finding) -> str:
+    """Whether its id came back a moment ago: all brokers have to give it for a minute before that is believed."""
+    *former, topic_id = world.chronicle.ids[said.violation.topic]
+    since, most = world.chronicle.made_at(said.violation.topic), LATE_BEATS * world.plan.beat + 2 * LATE_S
+    if topic_id in former and any(0 <= at - since <= most for at in said.at):
+        return ""
+    return _ill(world, said)
 
 
 def _stalled(world: World, said: Finding) -> str:
@@ -255,11 +284,18 @@ JUSTIFIED: dict[str, Justified] = {
     ),
     "promises-void": Justified("the topic was deleted, and held probes", _ended),
     "topic-recreated": Justified("the topic had the one id after the other", _recreated),
+    "watched-topic-gone": Justified("it was deleted, or all topics of the pattern", _watched_gone),
+    "topic-deleted": Justified("all topics of the pattern were deleted", _watched_gone),
+    "offset-regression": Justified(
+        "something went from this log but by retention, or brokers listed its end too low",
+        _end_fell,
+        "by the log, as for early-expiry; a lie about ends shows nothing else in a log that is not read",
+    ),
     "another-cluster": Justified("brokers told that id", _another),
     "blind": Justified("something was ill", _ill, ONLY_ILL),
     "unwritable": Justified("something was ill", _ill, ONLY_ILL),
     "stalled": Justified("something was ill, or a transaction hangs", _stalled, ONLY_ILL),
-    "suspected-loss": Justified("something was ill", _ill, ONLY_ILL),
+    "suspected-loss": Justified("something was ill, or the topic's id is a former one again", _suspected, ONLY_ILL),
     "committed-offset-regression": OF_RELAY,
     "memory-lost": Justified("ledger or store was damaged, wiped or put back before", _forgotten),
 }
@@ -268,11 +304,8 @@ NEVER: dict[str, str] = {
     "nonmonotonic-poll": "the world's clients give out each record once",
     "phantom": "whatever is in a log of the world was sent by a canary",
     "clock-skew": "the topics of the world have CreateTime",
-    "offset-regression": "no other topic's offsets are watched",
     "unexplained-expiry": "no topic of the world has a retention.bytes",
     "metadata-went-back": "the world's quorum is not asked",
-    "watched-topic-gone": "no topic of another is named under watch, and patterns match Kafka's own only",
-    "topic-deleted": "none is deleted that is not probed",
     "replica-divergence": "no replicas are compared",
     **dict.fromkeys(
         ("group-stuck", "group-reset", "group-offsets-expired", "hanging-transaction"), "no application is watched"

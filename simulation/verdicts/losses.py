@@ -48,6 +48,18 @@ def unsaid(world: World) -> Iterator[Wrong]:
         yield Wrong("MISSED", f"the topic {topic_id} was deleted at {first:.1f} s with {number} promises")
 
 
+def unwatched(world: World) -> Iterator[Wrong]:
+    """Yield what the settings name under watch and is gone, or made again, though nothing critical names it."""
+    for subject, gone_at in world.watched_gone.items():
+        said = any(
+            one.kind in {"watched-topic-gone", "topic-recreated"} and one.topic == subject and told >= gone_at
+            for told, one in world.truth.violations
+            if one.severity == "critical"
+        )
+        if not said and not world.truth.memory_lost and not world.truth.unkept_at:
+            yield Wrong("MISSED", f"{subject}, which is watched, was gone or made again at {gone_at:.1f} s")
+
+
 def made_up(world: World) -> Iterator[Wrong]:
     """Yield each probe that is said to be lost and is there, or expired."""
     for name, violation in world.truth.false_losses:
@@ -97,10 +109,12 @@ def excused(world: World, name: bytes, fate: Fate) -> bool:
         return True
     if any(at >= min(gone_at, world.truth.promised[name]) for at in world.truth.memory_lost):
         return True
-    kinds = {
-        one.kind for _, one in world.truth.violations if one.topic_id == fate.topic_id or one.kind == "topic-recreated"
-    }
-    return bool(kinds & {"topic-recreated", "promises-void"})
+    is_present = fate.topic_id in world.chronicle.ids[fate.topic][-1:]  # what is written there after that is known
+    return any(
+        not is_present or at >= fate.at
+        for at, one in world.truth.violations
+        if one.kind == "topic-recreated" or (one.kind == "promises-void" and one.topic_id == fate.topic_id)
+    )
 
 
 def _quiet(world: World, began: float, end: float) -> float:

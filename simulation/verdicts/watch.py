@@ -61,6 +61,14 @@ class Watch:
             fate = world.truth.fates.get(name)
             if fate is not None and fate.copies > 0 and fate.topic_id in world.chronicle.ids[fate.topic][-1:]:
                 return f"no consumer was given offset {fate.offset} of {fate.topic}, promised at {at:.0f} s"
+        for topic in world.topics_of(world.modes_on()) if world.cluster.ids else ():
+            known, ids = world.truth.known_ids.get(topic), world.chronicle.ids[topic]
+            if (
+                known is not None
+                and known != ids[-1]
+                and now - max(world.chronicle.made_at(topic), world.began, world.woke) > late_s
+            ):
+                return f"{topic} has the id {ids[-1]}, and not {known}, since {world.chronicle.made_at(topic):.0f} s"
         modes = world.settings.clusters[0].modes.enabled()
         for mode, topic in set(world.truth.producers.values()):
             silent_s = GRACE_S + max(10 * modes[mode].interval, 60.0)

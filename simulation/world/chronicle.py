@@ -66,7 +66,7 @@ class Chronicle:
     decisions: dict[Place, list[Decision]] = field(default_factory=lambda: defaultdict(list))
     """By (topic, partition), those of each topic of that name one after the other."""
     ids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By topic, the ids it had, in order."""
+    """By topic, the ids it had, in order; one that came back stands there again."""
     apart: dict[int, list[list[float]]] = field(default_factory=lambda: defaultdict(list))
     """By broker, [since, until] of when it did not hear from the controller; the last one may have no end."""
     looks: list[tuple[float, bool]] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Chronicle:
             self._add((topic_id, partition), Copy(record, record.offset, self.now()))
 
     def _decided(self, partition: PartitionRole) -> None:
-        if partition.topic_id not in self.ids[partition.topic]:
+        if self.ids[partition.topic][-1:] != [partition.topic_id]:
             self.ids[partition.topic].append(partition.topic_id)
         self.decisions[partition.key].append(
             Decision(
@@ -136,6 +136,12 @@ class Chronicle:
     def there(self, topic_id: str, partition: int | None, offset: int | None) -> list[Copy]:
         """Return everything that was ever at an offset of a log."""
         return self.at[topic_id, -1 if partition is None else partition].get(-1 if offset is None else offset, [])
+
+    def made_at(self, topic: str) -> float:
+        """Return since when a topic has the id that it has now."""
+        (*_, topic_id), decided = self.ids[topic], self.decisions[topic, 0]
+        former = [number for number, one in enumerate(decided) if one.topic_id != topic_id]
+        return decided[former[-1] + 1 if former else 0].at
 
     def told(self, topic: str, partition: int, begin: float, end: float) -> Iterator[Decision]:
         """Yield what brokers said of a partition within a time.

@@ -20,12 +20,19 @@ MODES = (
 )
 ORDERS = "orders"
 """The production topic that the mode ``mirror`` mirrors."""
+WATCHED, WATCHED_PATTERN = "payments", "shop-*"
+"""What the settings name under ``watch`` in lives that lose it: a topic, whose offsets are watched, and a pattern."""
+SHOPS = ("shop-1", "shop-2")
+"""The topics that the pattern matches."""
+OF_WATCHED = frozenset({"lose-watched"})
+"""Harms that need topics of others under ``watch``."""
 PIPELINED: tuple[dict[str, Any], ...] = (
     {"batch": 200, "record_lengths": (64, 96, 128), "filling": "repeated"},
     {"batch": 100, "linger": "30ms", "in_flight": 5},
     {"batch": 200, "linger": "500ms", "in_flight": 1, "record_lengths": (128, 64)},
 )
 """How a burst of probes is sent, in turns of the seed. All have keys: by these the truth knows them."""
+WATCHING: dict[str, Any] = {"topics": ["*", WATCHED_PATTERN], "offsets": [WATCHED]}
 SCRUB_BYTES = 80_000
 """In an interval, for three partitions or fewer: so the scrubber turns to a partition every dozen intervals, and comes
 back to it within 40. Where there are more partitions, or will be, it has more: a loss is to be found in a set time."""
@@ -82,6 +89,11 @@ class Plan:
         writers = sum(WORKLOADS[mode].topic != "none" for mode in self.modes)
         return self.partitions * writers + sum(one.harm == "grow-topic" for one in self.strikes)
 
+    @property
+    def watches(self) -> bool:
+        """Whether there are topics of others which the settings name."""
+        return any(one.harm in OF_WATCHED for one in self.strikes)
+
     def settings(self) -> Settings:
         """Return the canary's settings: as an operator would have them, stretched by the grain."""
         beat = self.beat
@@ -105,7 +117,7 @@ class Plan:
                             },
                         },
                         "modes": {mode: self._mode(mode) for mode in self.modes},
-                        "watch": {"audit_interval": _duration(600 * beat)},
+                        "watch": {"audit_interval": _duration(600 * beat)} | (WATCHING if self.watches else {}),
                         "readers": {"random_every": _duration(self.random_beats * beat) if self.random_beats else None},
                     }
                 ],

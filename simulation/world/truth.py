@@ -88,7 +88,8 @@ class Truth:
     """What the cluster calls itself: what others acknowledge is no promise."""
     topic_ids: set[str] = field(default_factory=set)
     """Those that the canary's ledger has, and that are not in doubt there."""
-    _known_ids: dict[str, str] = field(default_factory=dict)
+    known_ids: dict[str, str] = field(default_factory=dict)
+    """By topic, the id that the canary believes."""
     _in_transaction: dict[tuple[int, int, int], list[bytes]] = field(default_factory=lambda: defaultdict(list))
     _transaction_of: dict[bytes, tuple[int, int, int] | None] = field(default_factory=dict)
     _committed: set[tuple[int, int, int]] = field(default_factory=set)
@@ -234,12 +235,12 @@ class Truth:
         """
         self._clocked(fact)
         if isinstance(fact, TopicSeen):
-            known = self._known_ids.get(fact.topic)
+            known = self.known_ids.get(fact.topic)
             if (
                 fact.topic_id is not None
                 and sighting(fact.topic_id, known, agreed=bool(fact.agreed)) is not Sighting.DOUBTFUL
             ):
-                self._known_ids[fact.topic] = fact.topic_id
+                self.known_ids[fact.topic] = fact.topic_id
                 self.topic_ids.add(fact.topic_id)
         elif isinstance(fact, RunnerStarted):
             self._elsewhere = False

@@ -67,6 +67,8 @@ class World:
         """Modes that are in the plan, and no more (or not now) in the canary's settings."""
         self.closed_at: dict[str, float] = {}
         """By topic that was probed, when a process began last that does not probe it."""
+        self.watched_gone: dict[str, float] = {}
+        """By topic or pattern that the settings name under ``watch``, when it was gone, or made again."""
         self.settle_beats = SETTLE_BEATS
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""

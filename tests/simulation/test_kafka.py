@@ -621,6 +621,15 @@ def test_each_bug_of_a_write_shows() -> None:
     assert world.read() == [b"b", b"a", b"c"]
 
 
+def test_what_was_deleted_may_be_appended_again() -> None:
+    world = harmed("copied-late")
+    world.send(idempotent(0, b"a", b"b"))
+    world.cluster.delete_records(TOPIC, 0, -1)
+    assert world.send(idempotent(2, b"c")) == [Produced(0, 2, 0)]
+    assert world.read(2) == [b"c", b"a", b"b"]
+    assert world.send(idempotent(3, b"d")) == [Produced(0, 5, 0)]
+
+
 def test_an_election_may_reuse_offsets() -> None:
     world = harmed("offsets-reused")
     acked = world.write(20)
