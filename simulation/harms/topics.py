@@ -56,7 +56,7 @@ def restore_id(world: World, dice: random.Random) -> None:
     world.later(world.plan.beat * dice.uniform(*RESTORED_BEATS), back)
 
 
-@TOPICS.harm(0.5)
+@TOPICS.harm()
 def lose_watched(world: World, dice: random.Random) -> None:
     """A topic of others that the settings name under watch is deleted or made again, or all of a pattern are deleted.
 

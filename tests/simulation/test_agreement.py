@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from canary.anomalies.offline import read_rules
+from canary.anomalies.online.state import Topic
 from canary.facts import FACT_KINDS, Acked
 from canary.runner.publishing.flusher import Flusher
 from simulation.life.life import Life, live
@@ -94,6 +95,19 @@ def test_a_copy_in_a_transaction_that_is_not_committed_is_in_no_history() -> Non
     outcome = world.live()
     assert outcome.wrong == [], told(outcome)
     assert "duplicate" in {one.kind for _, one in world.truth.violations}
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_copy_of_what_has_expired_is_to_be_said(monkeypatch: pytest.MonkeyPatch, *, forgets: bool) -> None:
+    """Of the process that wrote it and ended nothing is kept but a row."""
+    if forgets:
+        monkeypatch.setattr(Topic, "reduce", Topic.drop)
+    strikes = (Strike(60.0, "kill-canary", 1.0, 4), Strike(150.0, "bug-copied-late", 100.0, 4))
+    world = Life(Plan(7, 0.1, 5.0, partitions=1, retention_s=4000.0, strikes=strikes))
+    world.schedule.at(151.0, lambda: world.cluster.chance.update({"copied-late": 0.3}))  # the bug began with its own
+    world.settle_beats = 80
+    outcome = world.live()
+    assert disagreed(outcome) == ["a copy of what expired is not said"] * forgets, told(outcome)
 
 
 def test_a_promise_that_is_shipped_as_indeterminate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

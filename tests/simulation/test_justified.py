@@ -19,6 +19,7 @@ from simulation.life.life import Life
 from simulation.machine.system import EPOCH_NS
 from simulation.search.shrinking import told
 from simulation.verdicts.justified import JUSTIFIED, NEVER, false
+from simulation.verdicts.losses import excused, unwatched
 from simulation.world.chronicle import Copy, Decision
 from simulation.world.outcome import Outcome
 from simulation.world.plan import Plan, Strike
@@ -185,6 +186,46 @@ def test_a_kind_is_justified_or_never_said() -> None:
     assert set(JUSTIFIED) | set(NEVER) <= set(CATALOGUE)
     engines = {name for name, entry in CATALOGUE.items() if {"online", "watch"} & set(entry.scopes)}
     assert {name for name in engines - set(JUSTIFIED) - set(NEVER) if not name.startswith("int-")} == {"unseen"}
+
+
+def test_a_watched_topic_that_is_gone_is_to_be_said() -> None:
+    world = World(CALM)
+    world.watched_gone["payments"] = 10.0
+    assert [one.what for one in unwatched(world)] == ["MISSED"]
+    cases: tuple[tuple[float, Any, int], ...] = ((9.0, "critical", 1), (11.0, "warning", 1), (11.0, "critical", 0))
+    for told_at, severity, missing in cases:
+        one = Violation(
+            kind="watched-topic-gone", severity=severity, topic="payments", at_ns=0, by="watch", summary="gone"
+        )
+        world.truth.violations = [(told_at, one)]
+        assert len(list(unwatched(world))) == missing
+
+
+def test_what_is_written_after_a_topic_was_said_to_be_another_one_is_to_be_found() -> None:
+    world = World(CALM)
+    world.chronicle.ids[TOPIC] = ["a", "b", "a"]
+    again = Violation(
+        kind="topic-recreated",
+        severity="critical",
+        topic=TOPIC,
+        topic_id="a",
+        at_ns=0,
+        by="watch",
+        summary="made again",
+    )
+    world.truth.violations = [(100.0, again)]
+    world.truth.promised[b""] = 0.0
+    for at, topic_id, unknowable in ((90.0, "a", True), (110.0, "a", False), (110.0, "b", True)):
+        fate = Fate(0, (200.0, "hollow"), 5, at, 0, topic_id, TOPIC)
+        assert excused(world, b"", fate) is unknowable
+
+
+def test_a_topic_has_the_id_that_came_back_since_then() -> None:
+    world = World(CALM)
+    for at, topic_id in ((0.0, "a"), (5.0, "a"), (10.0, "b"), (20.0, "a"), (30.0, "a")):
+        world.chronicle.decisions[TOPIC, 0].append(Decision(at, topic_id, 1, 0, (1,), (1,), 1, unclean=False))
+    world.chronicle.ids[TOPIC] = ["a", "b", "a"]
+    assert world.chronicle.made_at(TOPIC) == 20.0
 
 
 def test_a_false_duplicate_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
