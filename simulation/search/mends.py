@@ -264,19 +264,9 @@ TAKEN_OUT: Final = (
         "45-A3",
         "A topic that the settings name is gone or made again, and that is info or a warning, like that of any topic.",
         (
-            Edit(
-                _RULES + "topology/vanished.py",
-                "judge",
-                '"watched-topic-gone" if named else "topic-deleted"',
-                '"topic-deleted"',
-            ),
+            Edit(_RULES + "topology/vanished.py", "judge", "name in top.watched.names", "False"),
             Edit(_RULES + "topology/vanished.py", "_whole", "len(names) < _TOGETHER or left", "True"),
-            Edit(
-                _RULES + "topology/regressions.py",
-                "of_present_topic",
-                '"critical" if is_news else "warning"',
-                '"warning"',
-            ),
+            Edit(_RULES + "topology/regressions.py", "of_present_topic", "records != 0", "False"),
         ),
     ),
     Mend(
