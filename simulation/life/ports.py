@@ -89,7 +89,7 @@ def installed(world: World) -> Iterator[None]:
         truth.was_shipped(converted.tables["probes"].to_pylist())
 
     ask = topic_ids.answers
-    topic_ids.answers = partial(_ids_told, world)  # type: ignore[assignment]
+    topic_ids.answers = partial(_ids_told, world)
     fsspec.filesystem("memory").store.clear()
     before_system, before_clients = system.use(world.system), opening.use(Clients(world))  # type: ignore[arg-type]
     Ledger.append, Violations.record = listening, telling  # type: ignore[method-assign,assignment]
