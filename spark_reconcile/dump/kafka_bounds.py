@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from canary.kafka.quiet import quiet_logger
 from canary.kafka.responses import describe_settings, renew, text_of, topic_id_of
+from spark_reconcile.dump.log_starts import verified
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 
@@ -203,8 +204,8 @@ class Cluster:
         return spans
 
     def starts(self, topics: Sequence[Topic]) -> dict[tuple[str, int], int]:
-        """Return the first offset of each partition that has a leader."""
-        return self._offsets(topics, OffsetSpec.earliest, ISOLATIONS[1])
+        """Return the first offset of each partition that has a leader, as a fetch right below it shows."""
+        return verified(self._config, self._offsets(topics, OffsetSpec.earliest, ISOLATIONS[1]))
 
     def _offsets(self, topics: Sequence[Topic], spec: Any, level: str) -> dict[tuple[str, int], int]:
         places = [TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)]

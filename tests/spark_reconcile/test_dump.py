@@ -198,13 +198,17 @@ def test_a_dump_has_the_layout_that_is_fast_to_reconcile(
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_what_retention_took_while_reading_is_below_the_bounds(
+def test_what_retention_took_while_reading_is_below_the_bounds_whatever_start_is_listed(
     spark: SparkSession, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic_id = made(lab, "shrinking", **{"retention.bytes": str(1 << 40)})
     Writer(lab, "shrinking", topic_id).probes(0, 50)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap})
-    truly = Cluster.spans
+    truly, listed = Cluster.spans, Cluster._offsets
+
+    def too_high(self: Cluster, topics: Any, spec: Any, level: str) -> dict[tuple[str, int], int]:
+        more = {("shrinking", 0): 10} if spec is OffsetSpec.earliest else {}
+        return {place: offset + more.get(place, 0) for place, offset in listed(self, topics, spec, level).items()}
 
     def spans(self: Cluster, *args: Any) -> Any:
         result = truly(self, *args)
@@ -212,6 +216,7 @@ def test_what_retention_took_while_reading_is_below_the_bounds(
         return result
 
     monkeypatch.setattr(Cluster, "spans", spans)
+    monkeypatch.setattr(Cluster, "_offsets", too_high)
     wanted = Wanted("c", {"bootstrap.servers": lab.bootstrap}, ["shrinking"], INSTALLATION)
     dump(spark, [wanted], str(tmp_path))
     bounds = pq.read_table(tmp_path / "bounds").to_pylist()
