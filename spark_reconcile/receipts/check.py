@@ -2,7 +2,8 @@
 
 Receipts are read first, then ends are asked, so that each promise is older than the end it is judged by. Of the log
 only the offsets between the first and the last receipt of a partition are read; starts are asked again afterwards, and
-what retention can have removed meanwhile is expired. What is not there is read a second time before it is said to be
+what retention explains by age or size, as of a night's dump, is expired; the rest below a start is unknown, for who may
+delete the records of an application is not known here. What is not there is read a second time before it is said to be
 lost, up to an end that is asked again, too: just after an election a leader may tell a former one, and the higher
 counts. At last topics are asked again: of one that was made anew meanwhile nothing is known.
 
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from canary.anomalies.policy import explains_by_size, least_age_ms
 from canary.watching.selection import Selection
 from spark_reconcile.dump.dumping import RANGE, ranges, read_error, read_errors, source
 from spark_reconcile.dump.kafka_bounds import Cluster, Topic
@@ -44,6 +46,9 @@ JUDGED: Final = ("present", *BAD)
 UNKNOWN: Final = {
     "no-answer": "their partition has no leader, or their topic is gone, or was made anew during the check",
     "made-anew": "the topic may have been made anew: neither its id nor an earlier record shows that it is the same",
+    "early-expiry": "they are below the log's start and too young for retention: deleted by DeleteRecords, or early",
+    "unexplained-expiry": "they are below the log's start and too young for retention.ms, and whether retention.bytes "
+    "explains that is not known, or the settings are not",
     "settings": "they are missing within the log, and whether the topic is compacted is not known (DescribeConfigs)",
 }
 """Why the verdict is unknown, in words."""
@@ -57,6 +62,8 @@ _BOUNDS: Final = pa.schema(
         ("end", pa.int64()),
         ("compacted", pa.bool_()),
         ("same_from", pa.int64()),
+        ("aged_until", pa.int64()),
+        ("unsure", pa.bool_()),
     ]
 )
 _IDS: Final = pa.schema([("topic", pa.string()), ("topic_id", pa.string())])
@@ -79,15 +86,17 @@ _RUNS: Final = pa.schema(
     ]
 )
 _BATCH: Final = 10_000
+_ALL: Final = 1 << 62
 _VERDICT: Final = """CASE
     WHEN made <> '' AND topic_id <> '' AND made <> topic_id THEN 'recreated'
     WHEN end IS NULL THEN 'no-answer'
     WHEN seen AND (found = digest OR digest IS NULL) THEN 'present'
     WHEN outcome <> 'promised' THEN 'in-doubt'
-    WHEN offset < start THEN 'expired'
-    WHEN NOT seen AND offset < end AND compacted THEN 'compacted'
+    WHEN offset < start AND coalesce(unix_micros(least(acked_at, timestamp)) <= aged_until, false) THEN 'expired'
+    WHEN NOT seen AND offset BETWEEN start AND end - 1 AND compacted THEN 'compacted'
     WHEN NOT coalesce(made <> '' AND made = topic_id OR same_from <= unix_micros(acked_at), false) THEN 'made-anew'
     WHEN seen THEN 'changed'
+    WHEN offset < start THEN if(unsure, 'unexplained-expiry', 'early-expiry')
     WHEN offset >= end THEN 'lost'
     WHEN compacted IS NULL THEN 'settings'
     ELSE 'lost' END"""
@@ -260,7 +269,8 @@ class _Asked:
         A topic that is another one now has none.
         """
         topics = list(self.topics.values())
-        starts = self.cluster.starts(topics)
+        starts, sizes = self.cluster.starts(topics), self.cluster.sizes(topics)
+        now_us = time.time_ns() // 1000
         others = self.cluster.made_anew(topics)
         bounds = [
             {
@@ -271,10 +281,25 @@ class _Asked:
                 "compacted": self.topics[topic].compacted,
                 "same_from": same_from.get((topic, partition)),
             }
+            | _expiry(self.topics[topic], sizes.get((topic, partition)), now_us)
             for (topic, partition), end in self.ends.items()
             if topic not in others
         ]
         return pa.Table.from_pylist(bounds, _BOUNDS)
+
+
+def _expiry(topic: Topic, size: int | None, now_us: int) -> dict[str, Any]:
+    """Return up to when (us) what was written may have expired by retention, and whether more may have, unknown to us.
+
+    As RECONCILIATION rule 4: by age, or because the log has a size of which brokers delete.
+    """
+    age_ms, kept_bytes = topic.retention_ms, topic.retention_bytes
+    limited = kept_bytes is not None and kept_bytes >= 0
+    unsure = age_ms is None or kept_bytes is None or (limited and size is None)
+    if kept_bytes is not None and limited and size is not None and explains_by_size(kept_bytes, size):
+        return {"aged_until": _ALL, "unsure": unsure}
+    aged = now_us - round(least_age_ms(age_ms) * 1000) if age_ms is not None and age_ms >= 0 else None
+    return {"aged_until": aged, "unsure": unsure}
 
 
 def _judged(
@@ -308,6 +333,7 @@ def _judged(
     both = matched.join(second.selectExpr(*place, "found AS again", "seen AS seen_again"), place, "left").selectExpr(
         *place,
         "acked_at",
+        "timestamp",
         "digest",
         "outcome",
         "made",

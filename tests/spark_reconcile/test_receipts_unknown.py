@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BEGAN = datetime(2020, 5, 4, 3, tzinfo=UTC)
 END = 10
+DAYS_MS = 7 * 86_400_000
 
 
 def at(second: int) -> datetime:
@@ -79,6 +80,8 @@ class World:
         self.log: list[tuple[int, int, int]] = []
         self.id = "this"
         self.compacted: bool | None = False
+        self.retention: tuple[int | None, int | None] = (-1, -1)
+        self.sized: dict[tuple[str, int], int] = {}
         self.ids: list[str | None] = ["before", "id"]
         """What is told of the topic each time, after the first; the last one for ever. So are the ends."""
         self.ends: list[int | None] = [0, END]
@@ -92,7 +95,7 @@ class World:
 
     def topics(self, _: Sequence[str]) -> list[Topic]:
         self.ids = self.ids[1:] or self.ids
-        return [Topic("t", self.ids[0], 1, None, None, self.compacted)]
+        return [Topic("t", self.ids[0], 1, *self.retention, self.compacted)]
 
     def spans(self, *_: Any) -> list[Span]:
         self.ends = self.ends[1:] or self.ends
@@ -109,6 +112,9 @@ class World:
 
     def starts(self, _: Any) -> dict[tuple[str, int], int]:
         return {("t", 0): 0}
+
+    def sizes(self, _: Any) -> dict[tuple[str, int], int]:
+        return self.sized
 
     def _records(self, _: Any, __: Any, spans: Mapping[tuple[str, int], tuple[int, int]]) -> Any:
         low, high = spans.get(("t", 0), (0, 0))
@@ -277,10 +283,41 @@ def test_topics_without_receipts_and_a_check_that_judges_nothing_are_unknown(wor
     assert (found.unknown, found.exit_status, document(found)["unmatched"]) == (1, 3, ["typo"])
     assert "There are no receipts of typo: nothing is known of its records." in sentences(found)
     world.starts = lambda _: {("t", 0): 2}  # type: ignore[method-assign]
-    world.log = []
+    world.log, world.retention = [], (1000, -1)
     found = world.check()
     assert (found.counts, found.exit_status) == ({("t", 0): {"expired": 2}}, 3)
     assert any("No receipt could be held against its record" in one for one in sentences(found))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("retention", "size", "counts", "why"),
+    [
+        ((DAYS_MS, -1), None, {"expired": 1, "unknown": 1}, {"early-expiry": 1}),
+        ((-1, -1), None, {"unknown": 2}, {"early-expiry": 2}),
+        ((-1, 1000), 500, {"expired": 2}, {}),
+        ((-1, 1000), 499, {"unknown": 2}, {"early-expiry": 2}),
+        ((DAYS_MS, 1000), None, {"expired": 1, "unknown": 1}, {"unexplained-expiry": 1}),
+        ((None, None), None, {"unknown": 2}, {"unexplained-expiry": 2}),
+    ],
+)
+def test_what_is_below_the_start_is_expired_only_where_retention_explains_it(
+    world: World,
+    tmp_path: Path,
+    retention: tuple[int | None, int | None],
+    size: int | None,
+    counts: dict[str, int],
+    why: dict[str, int],
+) -> None:
+    young = round((datetime.now(UTC) - BEGAN).total_seconds()) - 60
+    java_file(tmp_path, [(0, 1, 100), (1, young, 101), (2, young, 102)], {"t": "id"})
+    world.starts = lambda _: {("t", 0): 2}  # type: ignore[method-assign]
+    world.retention, world.sized = retention, {} if size is None else {("t", 0): size}
+    world.log = [(2, young, 102)]
+    found = world.check()
+    assert found.counts == {("t", 0): {"present": 1} | counts}
+    assert (found.why, found.exit_status) == (why, 3 if why else 0)
+    assert any("below the log's start" in one for one in sentences(found)) == bool(why)
 
 
 @pytest.mark.spark
