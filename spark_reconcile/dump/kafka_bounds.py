@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from canary.kafka.quiet import quiet_logger
 from canary.kafka.responses import describe_settings, renew, text_of, topic_id_of
-from spark_reconcile.dump.log_starts import verified
+from spark_reconcile.dump.log_start import verified
 from spark_reconcile.errors import UnreachableError
 from spark_reconcile.tables.columns import ISOLATIONS
 

@@ -11,7 +11,7 @@ import pytest
 from canary.wire import client, replicas
 from canary.wire import fetch as fetching
 from canary.wire.errors import WireError
-from spark_reconcile.dump.log_starts import verified
+from spark_reconcile.dump.log_start import verified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
