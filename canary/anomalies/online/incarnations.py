@@ -68,9 +68,9 @@ def topic_seen(scope: Scope, fact: f.TopicSeen) -> None:
     if not topic.fresh and fact.topic_id is not None:  # the probe log may have it in doubt since a former process
         scope.found.agreed.append(replace(fact, sample=0, agreed=True))
     topic.gone_since_ns, topic.over_ns, topic.voided, topic.fresh = None, None, 0, True
-    if topic.partitions not in (0, fact.partitions):
+    if 0 < topic.partitions < fact.partitions:
         scope.found.renewed.append(fact.topic)
-    topic.partitions = fact.partitions
+    topic.partitions = max(topic.partitions, fact.partitions)  # none ever goes: who lists fewer does not know all
     if asked is not None:
         other_id.confirmed(scope, topic, asked)
         confirmation.release(scope, topic, asked)
