@@ -60,6 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(plugin)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out items that have a long form alone."""
+    out = [] if config.getoption("--long") else [one for one in items if one.get_closest_marker("long") is not None]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [one for one in items if one not in out]
+
+
 def pytest_collection_finish() -> None:
     """Do not look for garbage in all that was loaded: a tenth of what tests cost."""
     keep_quiet()
