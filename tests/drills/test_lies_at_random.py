@@ -53,8 +53,8 @@ SAID_S: Final = 60.0
 """Within so many seconds after the lies what is lost is said."""
 EMPTY: Final = "nothing fetched"
 """Nothing tells it from a loss where all who have a partition say so."""
-TRUE: Final = {"other cluster id": "another-cluster"}
-"""What is said of a lie, and is so."""
+TRUE: Final = {"other cluster id": "another-cluster", "fetched twice": "G1a"}
+"""What is said of a lie, and is so: behind an aborted transaction's marker, librdkafka gives its records to a reader."""
 DAMAGE: Final = frozenset({"truncation", "inconsistent-offsets", "unclean-election", "fractured-transaction"})
 """What is true beside lost writes where a log was cut."""
 
