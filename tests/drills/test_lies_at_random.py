@@ -54,7 +54,7 @@ SAID_S: Final = 60.0
 EMPTY: Final = "nothing fetched"
 """Nothing tells it from a loss where all who have a partition say so."""
 TRUE: Final = {"other cluster id": "another-cluster", "fetched twice": "G1a"}
-"""What is said of a lie, and is so: behind an aborted transaction's marker, librdkafka gives its records to a reader."""
+"""What is said of a lie, and is so: behind an aborted transaction's marker, librdkafka gives its records on."""
 DAMAGE: Final = frozenset({"truncation", "inconsistent-offsets", "unclean-election", "fractured-transaction"})
 """What is true beside lost writes where a log was cut."""
 
