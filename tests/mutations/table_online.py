@@ -652,8 +652,9 @@ ONLINE: Final[list[Mutation]] = [
         ("_recreated", "ask.ends.pop(old.name, None)", "pass"),
         ("topic_seen", "topic.topic_id = topic.topic_id or fact.topic_id", "pass"),
         ("topic_seen", "topic.known, topic.unmarked = True, fact.topic_id is None", "topic.known = True"),
-        ("topic_seen", "topic.partitions not in (0, fact.partitions)", "topic.partitions != fact.partitions"),
-        ("topic_seen", "topic.partitions not in (0, fact.partitions)", "False"),
+        ("topic_seen", "0 < topic.partitions < fact.partitions", "topic.partitions != fact.partitions"),
+        ("topic_seen", "0 < topic.partitions < fact.partitions", "False"),
+        ("topic_seen", "max(topic.partitions, fact.partitions)", "fact.partitions"),
         ("topic_gone", "topic.gone_since_ns is None", "True"),
         (
             "topic_gone",
