@@ -54,21 +54,19 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
     """A broker gives another id: ask the logs whether it may be, unless that id was seen before.
 
     A broker that was cut off gives an id that was seen before, and serves the log of that topic; all brokers are asked
-    for it (TopicIdWatcher).
+    for it (TopicIdWatcher). They are, too, where none of the partitions is told that hold promises.
     """
     other = topic.other
     if other is None or fact.topic_id != other.topic_id:
         topic.other = other = OtherId(str(fact.topic_id), fact.partitions, fact.at_ns)
     if not topic.is_in_question or any(map(_asked, topic.logs.values())):
         return
-    asked = [
-        (log, kept[0])
-        for log in sorted(topic.logs.values(), key=lambda log: -log.listed_ns)
-        if log.partition < fact.partitions and (kept := topic.last_promised.get(log.partition))
-    ][:_LOGS]
-    if not asked or topic.over_ns is not None:  # no promise stands in its way
+    latest = sorted(topic.logs.values(), key=lambda log: -log.listed_ns)
+    promised = [(log, kept[0]) for log in latest if (kept := topic.last_promised.get(log.partition))]
+    asked = [one for one in promised if one[0].partition < fact.partitions][:_LOGS]
+    if not promised or topic.over_ns is not None:  # no promise stands in its way
         _agree(scope, topic, other)
-    elif not clock.lately(scope.state, topic.id_asked_ns, _AGAIN_NS):
+    elif asked and not clock.lately(scope.state, topic.id_asked_ns, _AGAIN_NS):
         topic.id_asked_ns, other.stands = scope.state.now_ns, 0
         for log, known in asked:
             end = known.offset + known.number
