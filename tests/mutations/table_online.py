@@ -234,7 +234,7 @@ ONLINE: Final[list[Mutation]] = [
         ("told", "any(map(_asked, topic.logs.values()))", "False"),
         ("told", "not promised or topic.over_ns is not None", "not promised"),
         ("told", "clock.lately(scope.state, topic.id_asked_ns, _AGAIN_NS)", "False"),
-        ("told", "log.partition < fact.partitions", "True"),
+        ("told", "one[0].partition < fact.partitions", "True"),
         ("confirmed", "clock.lately(scope.state, kept[-1].noted_ns, _SETTLED_NS)", "False"),
         ("_last", "max(run.key, end - _PROBES)", "end - 1"),
         ("fetched", "other.stands += 1", "other.stands -= 1"),
