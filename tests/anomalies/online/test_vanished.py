@@ -107,6 +107,7 @@ def test_a_topic_that_was_made_again_as_it_was_is_left_of_a_pattern() -> None:
     c = watching(["orders"], ["*"])
     ended(c, "o-1", 30, 100)
     ended(c, "o-2", 0, 0)
+    c.agreed("o-2")
     not_listed(c, "logs-1", "logs-2")
     said = asked(c, "logs-1", "logs-2")
     assert said == [
