@@ -11,7 +11,9 @@ SKIPPED = frozenset({"skipped"})
 """Reasons of probes that a consumer skipped: it was given their neighbours."""
 CUT = "end"
 """Reason of promises below which the log's end was listed several times: a fetch decides whether they are gone."""
-PASSED = SKIPPED | {"late-ack", "late-place"}
+_LATE = frozenset({"late-ack", "late-place"})
+"""Reasons of promises that were made of a place which had been passed already: who passed it has not read them."""
+PASSED = SKIPPED | _LATE
 """Reasons of probes that a consumer passed without a delivery, at least by its position."""
 
 
@@ -38,7 +40,7 @@ def seek(log: Log, missing: Missing) -> None:
     """
     end = missing.offset + missing.count
     if missing.verified_ns is None:
-        missing.verified_ns = log.last_verified(end)
+        missing.verified_ns = 0 if missing.why in _LATE else log.last_verified(end)
     if missing.by_end and end <= log.whole.value:
         missing.verified_ns = max(missing.verified_ns, log.whole.known_ns)
     log.missing.append(missing)

@@ -106,6 +106,22 @@ def test_a_pass_that_goes_on_in_the_middle_has_not_read_what_lies_before() -> No
     assert within(one(bench, "lost-write"), harm_ns)
 
 
+def test_a_pass_has_not_read_what_was_promised_of_its_places_afterwards() -> None:
+    """A leader that is cut off takes a write at an offset that its successor gives to another one."""
+    bench = Bench()
+    bench.write(5)
+    bench.settle()
+    (sequence,) = bench.send()
+    harm_ns = bench.now_ns
+    bench.append(*bench.send())
+    bench.poll()
+    quiet(bench, HOURS)
+    scrub(bench)
+    bench.ack(sequence, 5)
+    bench.settle()
+    assert within(one(bench, "lost-write"), harm_ns)
+
+
 def test_a_log_that_has_grown_again_is_not_listed_whole_before_the_cut_is_read() -> None:
     bench = Bench(epoch=4)
     bench.write(10)
