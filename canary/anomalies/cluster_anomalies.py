@@ -164,8 +164,8 @@ CLUSTER_ANOMALIES = (
         title="A watched topic is gone",
         severities=("critical",),
         scopes=("watch", "online"),
-        meaning="A topic that the settings name under watch, or every topic that a pattern there matched, is not "
-        "listed any more, and every broker that answers says twice that there is none of that name.",
+        meaning="A topic that the settings name under watch, or every topic that a pattern there matched, has not been "
+        "listed for 10 s, and the cluster answers that there is none of that name.",
         implies="All that was acknowledged in it is gone, and its consumers are not told. If nobody deleted it, the "
         "cluster may have lost its metadata.",
         do_first="See whether other topics are gone, too. If nobody deleted them, kill the brokers that rename their "

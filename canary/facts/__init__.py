@@ -75,7 +75,6 @@ from canary.facts.watching import TopicGone as TopicGone
 from canary.facts.watching import TopicSeen as TopicSeen
 from canary.facts.watching import TopologySeen as TopologySeen
 from canary.facts.watching import WatchAsked as WatchAsked
-from canary.facts.watching import WatchedAgreed as WatchedAgreed
 from canary.facts.watching import WatchedConfigured as WatchedConfigured
 from canary.facts.watching import WatchedGone as WatchedGone
 from canary.facts.watching import WatchedListed as WatchedListed
@@ -116,7 +115,6 @@ Fact = (
     | BrokerSeen
     | WatchedPartition
     | WatchedGone
-    | WatchedAgreed
     | WatchedConfigured
     | WatchedListed
     | TopologySeen

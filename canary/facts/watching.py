@@ -127,21 +127,11 @@ class WatchedPartition(_Partition):
 class WatchedGone(_Round):
     """A topic that the canary does not write to is no longer in the metadata.
 
-    ``by_name``: all brokers that answer were asked for it by its name, and have no such topic; False: they do not say
-    whether there is one, which is refused. None: they were not asked.
+    ``by_name``: it was asked for by its name, some time later, and the cluster has no such topic; None: it was not.
     """
 
     topic: str
     by_name: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WatchedAgreed:
-    """Every broker that answers gives this id of a topic that the canary does not write to, and has for a while."""
-
-    at_ns: int
-    topic: str
-    topic_id: str
 
 
 @dataclass(frozen=True, slots=True)

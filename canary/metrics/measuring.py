@@ -13,7 +13,6 @@ from canary.anomalies.online.log import ISOLATIONS, Log
 from canary.anomalies.online.losses.scrub import ratio
 from canary.anomalies.online.meters import Histogram, LeaderMeters, Meters, RandomReads
 from canary.anomalies.online.state import Probed, State, Topic
-from canary.anomalies.online.topology.state import Topology
 from canary.metrics.metric import Column, Measurement
 from canary.metrics.proofs import Proof, proofs
 from canary.metrics.published import Published, Rows, TopicView, Unanswered
@@ -73,7 +72,6 @@ def measured(state: State) -> Published:
         proofs=proven,
         watched_ns=0 if state.stopped else max(state.started[1], *(one.at_ns for one in state.asks.values()), 0),
         suspects=sum(suspicions.values()),
-        doubtful=tuple(_doubtful(state.topology)),
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),
         measurements=(
@@ -109,21 +107,6 @@ def _topic(topic: Topic) -> TopicView:
         voided=topic.voided,
         modes=tuple(sorted(topic.modes())),
     )
-
-
-def _doubtful(top: Topology) -> Iterator[TopicView]:
-    for name, known in top.topics.items():
-        if known.other is not None:
-            other = known.other
-            yield TopicView(
-                topic=name,
-                topic_id=known.topic_id,
-                other_id=other.topic_id,
-                other_since_ns=other.since_ns,
-                other_is_former=other.topic_id in known.dead_ids,
-            )
-    for name, gone in top.vanished.items():
-        yield TopicView(topic=name, topic_id=gone.topic_id or None, gone_since_ns=gone.at_ns)
 
 
 def _partitions(logs: Sequence[tuple[Topic, Log]], meters: Sequence[Meters]) -> dict[str, Sequence[Any]]:

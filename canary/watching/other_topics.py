@@ -7,6 +7,8 @@ that this would take more than a tenth of the time, it is asked less often.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from confluent_kafka import KafkaError
+
 from canary.anomalies.absence import Absences
 from canary.facts import Fact, WatchedConfigured, WatchedGone, WatchedPartition
 from canary.threads import system
@@ -19,8 +21,11 @@ _CONFIGURED_S = 60.0
 _AGAIN_S = 3.0
 _CONFIGS_AT_ONCE = 100
 _GONE_S = 10.0
-"""An answer without any topic, of a broker that may not have learnt of them yet, counts only if there was no other for
-so long."""
+"""A topic that is no longer listed is asked for by its name after so long; an answer without any topic, of a broker
+that may not have learnt of them yet, counts only if there was no other for so long."""
+
+_OF_THE_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+"""Errors that answer the question; after any other it is asked again."""
 
 _State = dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
 """Partition to leader, replicas, ISR, as the broker lists them."""
@@ -46,6 +51,8 @@ class OtherTopics:
         self._seen: dict[str, _State] = {name: {} for name in known}
         self._absences = Absences()
         self._empty_since: float | None = None
+        self._absent: dict[str, float] = {}
+        """By topic that is watched and not listed any more, when it is to be asked for by its name."""
         self._degraded: set[str] = set()
         self._config_due: dict[str, float] = {}
         self._due = 0.0
@@ -63,6 +70,7 @@ class OtherTopics:
         self.moved = False
         present = {n: t for n, t in metadata.topics.items() if n not in skip and self._selection.topic(n)}
         for name, topic in present.items():
+            self._absent.pop(name, None)
             if topic.error is not None:
                 continue
             now: _State = {
@@ -110,7 +118,22 @@ class OtherTopics:
             del self._seen[name]
             self._degraded.discard(name)
             self._config_due.pop(name, None)
+            if self._selection.topic(name):
+                self._absent[name] = self._monotonic() + _GONE_S
         return [WatchedGone(at_ns, sample, name) for name in sorted(gone)]
+
+    def doubted(self) -> list[str]:
+        """Return the topics that are to be asked for by name: not listed may mean that the canary may not see them."""
+        now = self._monotonic()
+        return sorted(name for name, due in self._absent.items() if due <= now)
+
+    def asked(self, name: str, error: KafkaError | None, sample: int, at_ns: int) -> list[Fact]:
+        """Return what the answer to a question by name says of a topic that was not listed; ``error`` None: it is."""
+        if name not in self._absent or (error is not None and error.code() not in _OF_THE_TOPIC):
+            return []
+        del self._absent[name]
+        gone = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        return [WatchedGone(at_ns, sample, name, by_name=True)] if gone else []
 
     def partitions(self, name: str) -> list[int]:
         """Return the partitions of a topic whose offsets are to be asked for."""

@@ -33,7 +33,10 @@ _HURRY_S = 0.3
 
 
 class _Questions(NamedTuple):
-    """The futures of one round; ``named`` are topics that are not ours whose offsets are watched."""
+    """The futures of one round.
+
+    ``named`` are topics that are not ours: those whose offsets are watched, and those that are not listed any more.
+    """
 
     cluster: Future[Any]
     topics: dict[str, Future[Any]]
@@ -128,6 +131,7 @@ class Watcher(Worker):
             return
         facts = self._cluster(questions.cluster)
         facts += self._described(questions.topics)
+        facts += self._asked_by_name(questions.named)
         facts += self._others_seen()
         listed = self._listed(questions.offsets, questions.named)
         facts += listed
@@ -171,12 +175,13 @@ class Watcher(Worker):
         """Send every question of a round. Partitions are those of the round before."""
         topics, timeout = self._topics, {"request_timeout": self._timeout_s}
         named = self._others.named(topics)
+        described = list(dict.fromkeys([*named, *self._others.doubted()]))
         places = [(topic, p) for topic in topics for p in range(self._own.partitions.get(topic, 0))]
         places += [(topic, p) for topic in named for p in self._others.partitions(topic)]
         return _Questions(
             cluster=self._admin.describe_cluster(**timeout),
             topics=self._admin.describe_topics(TopicCollection(list(topics)), **timeout) if topics else {},
-            named=self._admin.describe_topics(TopicCollection(named), **timeout) if named else {},
+            named=self._admin.describe_topics(TopicCollection(described), **timeout) if described else {},
             offsets=offsets.ask(self._admin, places, self._timeout_s),
             configs=self._settings([*self._own.unconfigured(topics), *self._others.unconfigured()]),
         )
@@ -253,6 +258,14 @@ class Watcher(Worker):
             if self._others.moved:
                 self.ask_now()  # the log end under the new leader is soon overwritten
         return facts
+
+    def _asked_by_name(self, futures: Mapping[str, Future[Any]]) -> list[Fact]:
+        """Return which topics are gone that were listed once."""
+        answers = {topic: _answer(future)[1] for topic, future in futures.items()}
+        at_ns = self._clock.now_ns()
+        return [
+            one for topic, error in answers.items() for one in self._others.asked(topic, error, self._sample, at_ns)
+        ]
 
     def _listed(self, futures: Mapping[offsets.Question, Future[Any]], named: Mapping[str, Future[Any]]) -> list[Fact]:
         answers = {question: _answer(future) for question, future in futures.items()}

@@ -1,12 +1,9 @@
-"""Whether a topic is another one, or is gone, as all brokers say: the one place where that is more than one answer.
+"""Whether a topic is another one, as all brokers say: metadata that was restored names an id that was seen before.
 
-A broker that does not know of a new topic yet, or is cut off, gives a former id, or none: the word of one is not
-believed. What is in doubt is settled when every broker that answers, asked one by one, has said so for a while; the
-controller is among them, and they are more than half of all. How long that takes:
-
-* an id that was seen before, which restored metadata give: 60 s;
-* of a topic that is not probed, an id that was never seen, or that there is none: two rounds;
-* of a probed one, an id that was never seen: a fetch shows at once whose it is; where none does, ten minutes.
+A broker that does not know of a new topic yet, or is cut off, gives a former id, too: the word of one is not believed.
+An id that was seen before is accepted when every broker that answers, asked one by one, has given it for 60 s; the
+controller is among them, and they are more than half of all. Whose an id is that was never seen, a fetch shows at once;
+where none does, that takes ten minutes.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -14,10 +11,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from canary.facts import Fact, TopicSeen, WatchedAgreed, WatchedGone
-from canary.facts.incarnation import AGREED_S
-from canary.kafka.client_inbox import ClientInbox
-from canary.metrics.published import Published
+from canary.facts import TopicSeen
 from canary.threads import system
 from canary.threads.ports import Clock, Inbox
 from canary.threads.worker import Worker
@@ -28,59 +22,22 @@ log = structlog.get_logger(__name__)
 NEVER_SEEN_S: Final = 600.0
 """The same of an id that was never seen, while fetches do not show whose it is: brokers may lie for a while."""
 _EVERY_S: Final = 5.0
-_TWICE_S: Final = _EVERY_S - 1.0
-"""Two rounds are further apart than this."""
 _TIMEOUT_S: Final = 2.0
-_Answer = tuple[str | None, int]
-"""A topic's id, None if it has none, and its number of partitions."""
-GONE: Final[_Answer] = (None, 0)
-HIDDEN: Final[_Answer] = (None, -1)
-"""The canary may not describe it."""
-_UNKNOWN: Final[_Answer] = (None, -2)
 
 
 class Doubt(NamedTuple):
-    """Another id that is answered for a topic, None: there is none; and for how long all brokers must say so."""
+    """Another id that is answered for a topic, and for how long all brokers must give it."""
 
-    topic_id: str | None
+    topic_id: str
     agreed_s: float
-    is_probed: bool = True
-
-    def agrees(self, answers: Collection[_Answer]) -> bool:
-        """Return whether these answers say so, or all that they do not say."""
-        if self.topic_id is None:
-            return set(answers) in ({GONE}, {HIDDEN})
-        return all(topic_id == self.topic_id for topic_id, _ in answers)
-
-    def settled(self, at_ns: int, topic: str, answer: _Answer) -> Fact:
-        """Return the fact that all brokers have agreed on an answer."""
-        topic_id, partitions = answer
-        if topic_id is None:
-            return WatchedGone(at_ns, 0, topic, by_name=answer == GONE)
-        if self.is_probed:
-            return TopicSeen(at_ns, 0, topic, topic_id, partitions, agreed=True)
-        return WatchedAgreed(at_ns, topic, topic_id)
-
-
-def doubts(view: Published) -> dict[str, Doubt]:
-    """Return what is in doubt by topic; of a probed one, what brokers have answered for a while, and nothing else."""
-    probed = ((one, one.doubted_id(view.now_ns)) for one in view.topics)
-    return {
-        one.topic: Doubt(one.other_id, AGREED_S if one.other_is_former else _TWICE_S, is_probed=False)
-        for one in view.doubtful
-    } | {
-        one.topic: Doubt(topic_id, AGREED_S if one.other_is_former else NEVER_SEEN_S)
-        for one, topic_id in probed
-        if topic_id is not None
-    }
 
 
 class TopicIdWatcher(Worker):
-    """Asks each broker, while a topic is in doubt.
+    """Asks each broker, while there are topics of which another id is answered.
 
     Args:
         config: librdkafka's properties.
-        doubtful: returns what is in doubt, by topic.
+        doubtful: returns those topics.
     """
 
     def __init__(
@@ -89,8 +46,7 @@ class TopicIdWatcher(Worker):
         super().__init__("topic-id-watcher")
         self._config = {"client.id": "durability-canary-topic-id-watcher", **config}
         self._doubtful = doubtful
-        self._inbox = ClientInbox(inbox, clock, self.name, lambda: self._met)
-        self._met: str | None = None
+        self._inbox = inbox
         self._clock = clock
         self._since: dict[tuple[str, Doubt], float] = {}
         """Since when all brokers that were asked have agreed."""
@@ -103,7 +59,7 @@ class TopicIdWatcher(Worker):
     def look(self) -> None:
         """Ask once, if there is a doubt; a round that is not answered is no agreement."""
         doubtful = self._doubtful()
-        found: dict[str, _Answer] = {}
+        found: dict[str, int] = {}
         if doubtful:
             try:
                 found = self._agreed(doubtful)
@@ -111,40 +67,42 @@ class TopicIdWatcher(Worker):
                 log.info("topic_ids_not_answered", reason=str(error))
         now = system.monotonic()
         self._since = {(topic, doubtful[topic]): self._since.get((topic, doubtful[topic]), now) for topic in found}
-        settled = [one for one, since in self._since.items() if now - since >= one[1].agreed_s]
-        for topic, doubt in settled:
-            del self._since[topic, doubt]
-            log.warning("topic_is_settled", topic=topic, topic_id=doubt.topic_id)
-        self._inbox.tell([doubt.settled(self._clock.now_ns(), topic, found[topic]) for topic, doubt in settled])
+        for (topic, doubt), since in list(self._since.items()):
+            if now - since >= doubt.agreed_s:
+                del self._since[topic, doubt]
+                log.warning("topic_is_another_one", topic=topic, topic_id=doubt.topic_id)
+                seen = TopicSeen(self._clock.now_ns(), 0, topic, doubt.topic_id, found[topic], agreed=True)
+                self._inbox.put([seen])
 
-    def _agreed(self, doubtful: Mapping[str, Doubt]) -> dict[str, _Answer]:
-        """Return the topics of which every broker says what is in doubt, and what the controller does.
+    def _agreed(self, doubtful: Mapping[str, Doubt]) -> dict[str, int]:
+        """Return the topics of which every broker gives that id, and the number of their partitions.
 
         Raises:
             WireError: no broker answers.
         """
         seen = answers(self._config, doubtful)
-        self._met = seen.cluster_id
         if seen.controller not in seen.topics or 2 * len(seen.topics) <= len(seen.brokers):
             return {}
         return {
-            topic: seen.topics[seen.controller][topic]
+            topic: seen.topics[seen.controller][topic][1]
             for topic, doubt in doubtful.items()
-            if doubt.agrees([found[topic] for found in seen.topics.values()])
+            if all(found[topic][0] == doubt.topic_id for found in seen.topics.values())
         }
 
 
 class Answers(NamedTuple):
-    """What brokers answer: all there are, the controller to clients, and what those that answer say of each topic."""
+    """What brokers answer: all there are, the controller to clients, and of those that answer each topic's id and size.
+
+    The size is the number of partitions; an id is None of a topic that the broker does not know.
+    """
 
     brokers: list[int]
     controller: int
-    topics: dict[int, dict[str, _Answer]]
-    cluster_id: str | None = None
+    topics: dict[int, dict[str, tuple[str | None, int]]]
 
 
 def answers(config: Mapping[str, object], topics: Collection[str]) -> Answers:
-    """Ask each broker for topics by their names.
+    """Ask each broker for the ids of topics.
 
     Raises:
         WireError: no broker answers.
@@ -153,8 +111,8 @@ def answers(config: Mapping[str, object], topics: Collection[str]) -> Answers:
     from canary.wire.client import opened  # noqa: PLC0415  # the same
 
     with opened(config, _TIMEOUT_S) as admin:
-        brokers, controller, cluster_id = replicas.members(admin)
-        found: dict[int, dict[str, _Answer]] = {}
+        brokers, controller, _ = replicas.members(admin)
+        found: dict[int, dict[str, tuple[str | None, int]]] = {}
         for broker in brokers:
             try:
                 described = replicas.described(admin, topics, broker)
@@ -162,13 +120,7 @@ def answers(config: Mapping[str, object], topics: Collection[str]) -> Answers:
                 log.info("topic_ids_not_answered", broker=broker, reason=str(error))
                 continue
             found[broker] = {
-                topic: _without(one) if isinstance(one, WireError) else (one[0].topic_id, len(one))
+                topic: (None, 0) if isinstance(one, WireError) else (one[0].topic_id, len(one))
                 for topic, one in described.items()
             }
-    return Answers(brokers, controller, found, cluster_id)
-
-
-def _without(error: WireError) -> _Answer:
-    if error.code == "UNKNOWN_TOPIC_OR_PARTITION":
-        return GONE
-    return HIDDEN if error.refused else _UNKNOWN
+    return Answers(brokers, controller, found)

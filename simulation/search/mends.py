@@ -266,14 +266,14 @@ TAKEN_OUT: Final = (
         (
             Edit(_RULES + "topology/vanished.py", "judge", "name in top.watched.names", "False"),
             Edit(_RULES + "topology/vanished.py", "_whole", "len(names) < _TOGETHER or left", "True"),
-            Edit(_RULES + "topology/regressions.py", "is_another", "records != 0", "False"),
+            Edit(_RULES + "topology/regressions.py", "of_present_topic", "records != 0", "False"),
         ),
     ),
     Mend(
         "former-id-for-good",
         "45-A6",
         "A topic whose id is a former one again, for good, is in doubt for ever: nothing is promised in it any more.",
-        (Edit("canary/watching/topic_ids.py", "TopicIdWatcher.look", "now - since >= one[1].agreed_s", "False"),),
+        (Edit("canary/watching/topic_ids.py", "TopicIdWatcher.look", "now - since >= doubt.agreed_s", "False"),),
     ),
     Mend(
         "each-client-s-cluster",

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.anomalies.online import Tracker
-from canary.facts import WatchedAgreed
 from canary.watching.elections.lineages import Lineages, Present
 
 if TYPE_CHECKING:
@@ -135,5 +134,5 @@ def test_what_a_stalled_leader_answers_of_a_former_topic_is_not_taken_for_the_pr
         ("b", 1, 6, ((0, 0), (1, 5))),
     ):
         told.now_ns += S
-        tracker.fold([*told.facts(epoch, end, begun, topic_id, 1), WatchedAgreed(told.now_ns, "orders", topic_id)])
+        tracker.fold(told.facts(epoch, end, begun, topic_id, 1))
     assert [one.kind for one in tracker.drain().violations] == ["topic-recreated"]

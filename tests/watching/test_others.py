@@ -6,6 +6,8 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError
+
 from canary.facts import Fact, WatchedGone, WatchedPartition
 from canary.watching.other_topics import OtherTopics
 from canary.watching.selection import Selection
@@ -79,6 +81,25 @@ def test_a_broker_that_knows_nothing_yet_is_not_believed_unless_no_other_answers
         assert told(others, metadata({})) == []
     now[0] = 21.0
     assert told(others, metadata({})) == [WatchedGone(1, 1, "a"), WatchedGone(1, 1, "b")]
+
+
+def test_what_is_not_listed_any_more_is_asked_for_by_name_until_that_is_answered() -> None:
+    now = [0.0]
+    others = OtherTopics(Selection(["orders", "back", "hidden"]), ["former"], monotonic=lambda: now[0])
+    told(others, metadata({"orders": 1, "back": 1, "hidden": 1}))
+    told(others, metadata({"else": 1}))
+    assert len(told(others, metadata({"else": 1}))) == 3
+    now[0] = 9.0
+    assert others.doubted() == []
+    told(others, metadata({"back": 1}))
+    now[0] = 10.0
+    assert others.doubted() == ["hidden", "orders"], "the former one is not watched"
+    assert others.asked("orders", KafkaError(KafkaError._TIMED_OUT), 1, 1) == []
+    assert others.asked("hidden", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), 1, 1) == []
+    assert others.doubted() == ["orders"]
+    unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert others.asked("orders", unknown, 2, 3) == [WatchedGone(3, 2, "orders", by_name=True)]
+    assert others.asked("orders", unknown, 3, 4) == []
 
 
 def test_only_what_was_selected_is_watched() -> None:

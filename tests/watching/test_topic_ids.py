@@ -1,15 +1,16 @@
-"""Another id of a topic is accepted when every broker that answers has given it for a while, and not before."""
+"""A former id of a topic is accepted when every broker that answers has given it for a minute, and not before."""
 
 from __future__ import annotations
 
 import pytest
 
-from canary.facts import ClusterMet, TopicSeen, WatchedAgreed, WatchedGone
+from canary.facts import TopicSeen
 from canary.metrics.published import Published, TopicView
+from canary.runner.cluster.clients import doubted_ids
 from canary.threads import system
 from canary.threads.ports import SteadyClock
 from canary.watching import topic_ids
-from canary.watching.topic_ids import GONE, HIDDEN, Answers, Doubt, TopicIdWatcher, doubts
+from canary.watching.topic_ids import Answers, Doubt, TopicIdWatcher
 from canary.wire.errors import WireError
 from tests.support.recording import Recording
 
@@ -31,7 +32,7 @@ class Brokers:
         found = {number: {"t": one} for number, one in enumerate(self.given, 1) if one is not None}
         if not found:
             raise WireError("nobody is there")
-        return Answers([1, 2, 3], 2, found, "cluster")  # type: ignore[arg-type]
+        return Answers([1, 2, 3], 2, found)  # type: ignore[arg-type]
 
     def agreed(self, seconds: float) -> int:
         """Return how often it was accepted after so many more seconds."""
@@ -79,36 +80,5 @@ def test_nobody_is_asked_while_nothing_is_in_doubt(brokers: Brokers) -> None:
 def test_another_id_is_in_doubt_after_ten_seconds(*, former: bool, agreed_s: float) -> None:
     """A broker that was resumed gives a former one for moments; whose one is that was never seen, a fetch shows."""
     topics = (TopicView("t", "b", other_id="a", other_since_ns=5 * 10**9, other_is_former=former), TopicView("u", "c"))
-    assert doubts(Published(now_ns=14 * 10**9, topics=topics)) == {}
-    assert doubts(Published(now_ns=16 * 10**9, topics=topics)) == {"t": Doubt("a", agreed_s)}
-
-
-def test_of_a_topic_that_is_not_probed_an_id_that_was_never_seen_and_that_it_is_gone_take_two_rounds() -> None:
-    other, former = ({"other_id": "a", "other_since_ns": 5, "other_is_former": former} for former in (False, True))
-    watched = (TopicView("t", "b", **other), TopicView("u", "b", **former), TopicView("v", "b", gone_since_ns=5))  # type: ignore[arg-type]
-    assert doubts(Published(now_ns=6, doubtful=watched)) == {
-        "t": Doubt("a", 4.0, is_probed=False),
-        "u": Doubt("a", 60.0, is_probed=False),
-        "v": Doubt(None, 4.0, is_probed=False),
-    }
-
-
-@pytest.mark.parametrize("answer", [GONE, HIDDEN])
-def test_a_topic_is_gone_or_hidden_when_every_broker_says_so_twice(
-    brokers: Brokers, answer: tuple[str | None, int]
-) -> None:
-    brokers.doubt = {"t": Doubt(None, 4.0, is_probed=False)}
-    for given in ([answer] * 3, [answer, answer, OLD], [answer] * 3, [GONE, HIDDEN, answer], [answer] * 3):
-        brokers.given = list(given)  # type: ignore[arg-type]
-        brokers.agreed(5)
-    assert brokers.inbox.of(WatchedGone) == []
-    brokers.agreed(5)
-    (found,) = brokers.inbox.of(WatchedGone)
-    assert (found.topic, found.by_name) == ("t", answer == GONE)
-    assert isinstance(brokers.inbox.facts[0], ClusterMet), "another cluster has no such topic, either"
-
-
-def test_that_a_topic_that_is_not_probed_is_another_one_is_a_fact_of_its_own(brokers: Brokers) -> None:
-    brokers.doubt = {"t": Doubt("a", 4.0, is_probed=False)}
-    assert [brokers.agreed(s) for s in (0, 5)] == [0, 0]
-    assert [(one.topic, one.topic_id) for one in brokers.inbox.of(WatchedAgreed)] == [("t", "a")]
+    assert doubted_ids(Published(now_ns=14 * 10**9, topics=topics)) == {}
+    assert doubted_ids(Published(now_ns=16 * 10**9, topics=topics)) == {"t": Doubt("a", agreed_s)}

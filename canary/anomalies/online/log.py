@@ -153,8 +153,8 @@ class Log:
     """Its known end at the last changes of leader."""
     low_end: int | None = None
     """The lowest end, below the known one, that a leader has listed (even once) since nothing was last in doubt."""
-    above_low_ends: IntervalSet = field(default_factory=IntervalSet)
-    """What was promised above such an end when it was listed: a cut takes it, an end that is too low does not."""
+    above_low_end: list[list[int]] = field(default_factory=list)
+    """The promised offsets above it then: a cut there takes them, and an end that was listed too low does not."""
     cut_epoch: int | None = None
     """The leader epoch of the first listed end or read that was a sign of a cut, since nothing was last in doubt."""
     cut: dict[str, Any] | None = None
@@ -220,14 +220,14 @@ class Log:
         lost = self.lost_offsets
         signs = [x for a, b in lost for x, _ in self.given_again.within(a, b)][:1]
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
-        above = self.above_low_ends
+        above = IntervalSet.of((a, b) for a, b in self.above_low_end)
         kept = [part for a, b in above for part in self.promised.within(a, b)]
         stands = max((end for a, b in kept for _, end in lost.without(a, b)), default=0)
         if self.low_end is not None:
             low = max(self.low_end, stands)
             signs += [low] if lost.overlaps(low, above.end() or lost.end() or 0) else []
         if self.cut is not None and any(self.lost_later.without(a, b) for a, b in lost):
-            signs.append(max(self.cut.get("listed_end", self.cut.get("known_end", 0)), stands))
+            signs.append(self.cut.get("listed_end", self.cut.get("known_end", 0)))
         if not signs:
             return None
         sign = min(signs)
@@ -242,9 +242,8 @@ class Log:
 
     def note_low_end(self, end: int, known_end: int) -> None:
         """Note that an end below the known one was listed."""
-        self.low_end = end if self.low_end is None else min(end, self.low_end)
-        for a, b in list(self.promised.within(end, known_end)):
-            self.above_low_ends.add(a, b)
+        if self.low_end is None or end < self.low_end:
+            self.low_end, self.above_low_end = end, [[a, b] for a, b in self.promised.within(end, known_end)]
         self.note_sign()
 
     def note_sign(self) -> None:

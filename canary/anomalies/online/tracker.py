@@ -87,7 +87,6 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.BrokerSeen: timeline.broker_seen,
     f.WatchedPartition: lambda scope, fact: timeline.partition_seen(scope, fact, ours=False),
     f.WatchedGone: timeline.watched_gone,
-    f.WatchedAgreed: regressions.is_another,
     f.WatchedConfigured: timeline.configured,
     f.WatchedListed: regressions.listed,
     f.TopologySeen: timeline.topology_seen,

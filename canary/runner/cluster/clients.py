@@ -9,6 +9,7 @@ import structlog
 from canary.anomalies.online import Findings
 from canary.anomalies.violation import RereadRequest
 from canary.facts import ProducerLooked
+from canary.facts.incarnation import AGREED_S
 from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.metrics.published import Published
 from canary.probing.readers.consumer import Target
@@ -36,7 +37,7 @@ from canary.watching.log_sizes import LogSizeWatcher
 from canary.watching.other_topics import OtherTopics
 from canary.watching.sampler import Watcher
 from canary.watching.selection import Selection
-from canary.watching.topic_ids import TopicIdWatcher, doubts
+from canary.watching.topic_ids import NEVER_SEEN_S, Doubt, TopicIdWatcher
 from canary.workloads.catalogue import WORKLOADS
 from storage.store import StoreError
 
@@ -338,7 +339,7 @@ class ClusterClients:
     def _new_ids(self) -> TopicIdWatcher:
         return TopicIdWatcher(
             admin_config(self._context.cluster),
-            lambda: doubts(self._published()),
+            lambda: doubted_ids(self._published()),
             self._context.inbox,
             self._context.clock,
         )
@@ -383,3 +384,10 @@ class ClusterClients:
 
     def _target(self, topic: str) -> Target:
         return self.probes[topic].target
+
+
+def doubted_ids(view: Published) -> dict[str, Doubt]:
+    """Return by topic the other id that brokers have answered with for a while, and with no other one."""
+    doubted = ((one, one.doubted_id(view.now_ns)) for one in view.topics)
+    for_s = {True: AGREED_S, False: NEVER_SEEN_S}
+    return {one.topic: Doubt(topic_id, for_s[one.other_is_former]) for one, topic_id in doubted if topic_id is not None}

@@ -75,24 +75,10 @@ def test_a_topic_made_again_or_without_an_id_is_not_judged() -> None:
     c = cluster()
     told(c, 4, 60, 120)
     told(c, 5, 0, 10, topic_id="o-2")
-    c.agreed("o-2")
     assert [kind for kind, _, _ in c.said] == ["topic-recreated"]
     told(c, 4, 60, 120)  # a broker with old metadata
     told(c, 6, 10, 12, topic_id="o-2")
     assert len(c.said) == 1
-
-
-def test_an_epoch_that_was_told_while_the_id_was_a_question_counts_when_all_brokers_agree() -> None:
-    c = cluster()
-    told(c, 4, 60, 120)
-    told(c, 0, 0, 10, topic_id="o-2")
-    c.tracker = Tracker.load(c.tracker.dump())
-    c.agreed("o-2")
-    told(c, 1, 8, 12, topic_id="o-2")
-    assert [kind for kind, _, _ in c.said] == ["topic-recreated", "offset-regression"]
-
-
-def test_a_topic_without_an_id_is_not_judged() -> None:
     without = cluster()
     told(without, 4, 60, 120, topic_id=None)
     told(without, 5, 0, 10, topic_id=None)

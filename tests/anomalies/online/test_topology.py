@@ -67,10 +67,6 @@ class Cluster:
         facts += [f.TopologySeen(n, s, extent) for extent in self.extents]
         self.fold(*facts)
 
-    def agreed(self, topic_id: str) -> None:
-        """All brokers give this id of the topic that is watched."""
-        self.fold(f.WatchedAgreed(self.now_ns, "orders", topic_id))
-
     def rounds(self, n: int) -> None:
         for _ in range(n):
             self.round()
@@ -287,11 +283,7 @@ def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_form
     None
 ):
     c = cluster()
-    for topic_id, end in (("o-1", 100), ("o-2", 5), ("o-1", 5), ("o-2", 6), ("o-1", 6), ("o-2", 7)):
-        listed(c, end, 0, topic_id)
-    assert c.said == [], "it is one broker's word against another's"
-    c.agreed("o-2")
-    for topic_id, end in (("o-1", 7), ("o-2", 8), ("o-1", 8), ("o-2", 9)):
+    for topic_id, end in (("o-1", 100), ("o-2", 5), ("o-1", 100), ("o-2", 6), ("o-1", 100), ("o-2", 7)):
         listed(c, end, 0, topic_id)
     assert c.said == [("topic-recreated", "orders", None)]
     c.fold(f.WatchedGone(c.now_ns, c.sample, "orders"))
@@ -300,43 +292,13 @@ def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_form
     c.set("orders", 0, 1, "1,2,3")
     for end in (0, 1, 2):
         listed(c, end, 0, "o-3")
-        c.agreed("o-3")
     assert c.said == [("topic-recreated", "orders", None)] * 2
-
-
-def test_a_former_id_is_the_topics_once_all_brokers_agree_and_its_ends_are_judged_meanwhile() -> None:
-    c = cluster()
-    for topic_id in ("o-1", "o-2"):
-        listed(c, 100, 0, topic_id)
-        c.agreed(topic_id)
-    c.rounds(4)
-    for topic_id, end in (("o-2", 100), ("o-1", 90), ("o-2", 100), ("o-1", 90), ("o-2", 80), ("o-2", 80)):
-        listed(c, end, 1, topic_id)
-    assert [kind for kind, _, _ in c.said] == ["topic-recreated", "offset-regression"]
-    listed(c, 90, 0, "o-1")
-    c.agreed("o-1")
-    assert [kind for kind, _, _ in c.said[2:]] == ["topic-recreated"]
-    assert [v.summary for v in c.open.values()][-1].startswith("topic orders is a former incarnation again")
-
-
-def test_a_broker_that_gives_another_id_for_ever_hides_no_cut_for_longer_than_half_a_minute() -> None:
-    c = cluster()
-    listed(c, 100, 0)
-    for _ in range(20):
-        listed(c, 5, 0, "o-9")
-        listed(c, 90, 0)
-    assert c.said == [("offset-regression", "orders", 0)]
-    for _ in range(40):
-        listed(c, 90, 0)
-    c.agreed("o-9")
-    assert len(c.said) == 1, "nothing gives that id any more"
 
 
 def test_the_first_end_of_a_topic_made_again_may_be_a_stalled_leaders_of_the_former_one() -> None:
     c = cluster()
-    for topic_id, end in (("o-1", 100), ("o-2", 100), ("o-2", 100), ("o-2", 5), ("o-2", 5), ("o-2", 6)):
+    for topic_id, end in (("o-1", 100), ("o-2", 100), ("o-2", 5), ("o-2", 5), ("o-2", 6)):
         listed(c, end, 0, topic_id)
-        c.agreed(topic_id)
     assert c.said == [("topic-recreated", "orders", None)]
     for end in (4, 4):
         listed(c, end, 0, "o-2")
@@ -366,8 +328,6 @@ def test_two_looks_within_a_moment_are_one_unless_the_leader_is_a_newer_one() ->
     for _ in range(5):
         look(3, 0, "o-1", 0.1)  # the next incarnation's end, told with the former id
     look(3, 0, "o-2", 0.1)
-    c.agreed("o-2")
-    look(3, 0, "o-2", 0.1)
     assert [kind for kind, _, _ in c.said] == ["topic-recreated"]
     look(50, 1, "o-2", 1)
     look(40, 2, "o-2", 0.1)
@@ -388,7 +348,6 @@ def test_answers_of_yesterday_retention_and_another_incarnation_are_no_regressio
         listed(c, end, epoch)
     assert c.said == []
     listed(c, 5, 0, "o-2")
-    c.agreed("o-2")
     listed(c, 6, 0, "o-2")
     assert c.said == [("topic-recreated", "orders", None)]
 

@@ -178,7 +178,6 @@ def test_what_held_of_a_topics_former_incarnation_ended_with_it() -> None:
     c.rounds(12)
     assert c.kinds() == ["offline-partition"]
     listed(c, 5, 1, "o-2")
-    c.agreed("o-2")
     assert c.kinds() == ["topic-recreated"]
     for _ in range(6):
         listed(c, 5, 1, "o-2")

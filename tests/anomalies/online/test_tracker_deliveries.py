@@ -178,24 +178,6 @@ def test_the_first_one_of_a_generation_stands_above_the_logs_start_of_its_time_a
     assert bench.found() == found
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["not", "in-what-the-log-holds-since"])
-def test_what_was_acknowledged_without_an_offset_goes_with_the_end_of_the_log(again: bool) -> None:  # noqa: FBT001
-    """No later one has to be read, whose place would show where it stood; it may have been written since."""
-    bench = Bench()
-    bench.write(10)
-    bench.poll()
-    sequence = ack_unplaced(bench)
-    bench.settle(1)
-    for offset in range(2, 10):
-        del bench.log[offset]
-    bench.end = 2
-    if again:
-        bench.append(sequence)
-    bench.settle()
-    gone = [("lost-write", offset, offset) for offset in range(2, 10)]
-    assert bench.found("lost-write") == sorted([*gone, *([] if again else [("lost-write", -1, sequence)])])
-
-
 def test_what_read_uncommitted_was_not_given_is_asked_for_when_the_other_comes_to_it() -> None:
     bench = Bench()
     bench.write(1)

@@ -346,6 +346,24 @@ def test_what_was_lost_above_an_end_that_was_seen_once_was_cut_off(
     assert bench.found("truncation") == [("truncation", first, -1) for first in cut]
 
 
+def test_an_end_that_is_listed_too_low_after_a_cut_does_not_hide_it() -> None:
+    """What was promised since stands above that end, and tells nothing about the first."""
+    bench = Bench()
+    bench.write(60)
+    bench.poll()
+    bench.truncate(50)
+    bench.round()
+    for offset in range(50, 60):
+        bench.log[offset] = "foreign"
+    bench.end = 60
+    bench.write(20)
+    end, bench.end = bench.end, 70
+    bench.round()
+    bench.end = end
+    bench.settle()
+    assert bench.found("truncation") == [("truncation", 50, -1)]
+
+
 def test_what_no_reread_answered_for_and_has_expired_is_not_lost() -> None:
     bench = Bench()
     bench.write(5)

@@ -263,17 +263,22 @@ def test_where_the_input_s_end_was_listed_too_low_former_processes_may_have_take
     assert relay.kinds() == []
 
 
-def test_outputs_are_read_up_to_the_first_of_this_process_though_their_end_was_listed_too_low() -> None:
+@pytest.mark.parametrize("acked", ["after", "before"])
+def test_outputs_are_read_up_to_the_first_of_this_process_though_their_end_was_listed_too_low(acked: str) -> None:
     """Of what stands below it any may be of what a former process took."""
     relay = Relaying()
     relay.take(0, 10)
     dies(relay, listed=False)
     bench = relay.bench
-    bench.fold(f.Listed(bench.now_ns, bench.sample, OUT, 0, 0, 0, 0, 0))  # two are there
-    relay.bench.fold(f.Committed(relay.bench.now_ns, *begun(relay, 15, 20)))
+    listed = f.Listed(bench.now_ns, bench.sample, OUT, 0, 0, 0, 0, 0)  # two are there
+    if acked == "after":
+        bench.fold(listed)
+    bench.fold(f.Committed(bench.now_ns, *begun(relay, 15, 20)))
     bench.fold(
         f.Sent(bench.now_ns, OUT, 0, RELAY, 2, 0, "relay"), f.Acked(bench.now_ns, OUT, 0, RELAY, 2, 0, 2, 2_000_000)
     )
+    if acked == "before":
+        bench.fold(listed)
     bench.settle(3)
     assert relay.kinds() == []
     relay.prove(1)

@@ -190,8 +190,7 @@ def _lost_unplaced(scope: Scope, topic: Topic, log: Log, u: Unplaced) -> None:
     stream.lost.add(u.sequence, u.sequence + 1)
     ranges.forget(stream, u.sequence, u.sequence + 1)
     run = Records(None, 1, stream.identity(u.sequence))
-    how = "the offsets around it were read" if u.low < u.high else "the log ends below its place"
-    summary = f"{ranges.what(1, 1)} gone: {how}"
+    summary = f"{ranges.what(1, 1)} gone: the offsets around it were read"
     evidence = {"acknowledged": True, "read_before": False}
     found = scope.of_records("lost-write", topic, log, [run], summary, mode=stream.mode, evidence=evidence)
     ranges.emit(scope, topic, log, found)

@@ -84,7 +84,7 @@ def listed(scope: Scope, fact: f.Listed) -> None:
         epoch_changed(scope, log, fact.leader_epoch)
     liveness.answered(scope)
     _first_answered(topic, log)
-    memory.answered(log, fact.end)
+    memory.answered(scope, log, fact.end)
     log.listed_ordinal = state.ordinal
     log.end, log.stable = fact.end, fact.stable
     _replicated(log, fact)
@@ -262,7 +262,6 @@ def _is_open(scope: Scope, topic: Topic, log: Log) -> bool:
 
 
 def _forget_signs(log: Log) -> None:
-    log.conflicted, log.low_end = False, None
-    log.above_low_ends, log.given_again = IntervalSet(), IntervalSet()
+    log.conflicted, log.low_end, log.given_again = False, None, IntervalSet()
     if log.cut is None:
         log.cut_epoch = None

@@ -9,12 +9,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from canary.anomalies.online.log import Log
-from canary.anomalies.online.losses.questions import Missing, Unplaced
+from canary.anomalies.online.losses.questions import Missing
 from canary.anomalies.online.scope import Scope
 from canary.anomalies.online.sets.intervals import IntervalSet
 from canary.anomalies.online.state import Topic
 from canary.anomalies.online.stream import Stream, sent_time
-from canary.anomalies.policy import UNORDERED
 from canary.anomalies.violation import MOST_RUNS, Records, Violation
 
 
@@ -51,8 +50,6 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     log.relay_doubt = log.relay_taken
     for loss in sorted(lost, key=itemgetter(2), reverse=True):  # the last ones are removed the fastest
         forget(topic.streams[loss.tag], loss.sequence, loss.sequence + loss.size)
-        if loss.missing.by_end and topic.streams[loss.tag].unplaced:
-            _seek_those_after(scope, topic.streams[loss.tag], log, loss)
         log.relayed.remove(loss.offset, loss.offset + loss.size)  # a record that is there later is another one
     for loss in sorted(lost, key=itemgetter(0)):
         log.lost_offsets.add(loss.offset, loss.offset + loss.size)
@@ -77,20 +74,6 @@ def report(scope: Scope, topic: Topic, log: Log, lost: list[Loss]) -> None:
     for mode, found in stretches.items():
         for losses, runs in found:
             _report_stretch(scope, topic, log, mode, losses, runs)
-
-
-def _seek_those_after(scope: Scope, stream: Stream, log: Log, loss: Loss) -> None:
-    """What was acknowledged without an offset after one that went with the log's end is in the log of now, or gone."""
-    if stream.mode in UNORDERED:
-        return
-    low = log.start if log.low_end is None else max(log.low_end, log.start)
-    known = (low, max(log.end or 0, low), scope.state.now_ns, scope.state.ordinal)
-    for x, y in stream.unplaced.within(loss.sequence + loss.size, stream.next_sequence):
-        for sequence in range(x, y):
-            sent_ns = sent_time(stream, sequence)
-            if sent_ns is not None and sent_ns <= loss.missing.at_ns:
-                log.unplaced.append(Unplaced(stream.tag, sequence, *known))
-                stream.unplaced.remove(sequence, sequence + 1)
 
 
 def _is_next(before: Loss, after: Loss) -> bool:

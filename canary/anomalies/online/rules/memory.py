@@ -36,10 +36,15 @@ def forgotten_producer(scope: Scope, producer_id: int) -> None:
     _report(scope, remembered_ns or None, started_ns, why)
 
 
-def answered(log: Log, end: int) -> None:
+def has_acked(scope: Scope, log: Log) -> bool:
+    """Whether a probe was acknowledged in it since the start."""
+    return log.acked_ns >= scope.state.started[1]
+
+
+def answered(scope: Scope, log: Log, end: int) -> None:
     """A partition answers; at its first answer since the start, note what may come from a forgotten time."""
     if log.listed_ordinal == 0:
-        log.before = end
+        log.before = max(end, log.before) if has_acked(scope, log) else end
         if end > log.known_end and log.relay_taken >= 0:
             log.relay_doubt = max(log.relay_doubt, end)  # the relay may have taken what lies between
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.meters import Histogram, count, observe
-from canary.anomalies.online.rules import retention, transactions, wrong_cluster
+from canary.anomalies.online.rules import memory, retention, transactions, wrong_cluster
 from canary.anomalies.online.rules.claims import claim, place, promise, promise_unplaced
 from canary.anomalies.online.scope import TRANSACTIONAL, Probes, Scope
 from canary.anomalies.online.state import Topic
@@ -76,8 +76,8 @@ def acked(scope: Scope, run: Sequence[f.Acked]) -> None:
     stream.acked.add(a, b)
     in_transaction = stream.mode in TRANSACTIONAL
     log = scope.log(topic, first.partition)
-    if first.offset is not None and log.acked_ns < scope.state.started[1] and log.listed_ordinal:
-        log.before = max(log.before, first.offset)
+    if first.offset is not None and not memory.has_acked(scope, log):
+        log.before = max(first.offset, log.before if log.listed_ordinal else 0)
     log.acked_ns = run[-1].at_ns
     waits = stream.open and stream.mode not in FENCED  # of what is fenced the writer may send no more
     log.tried_ns = log.acked_ns if waits else 0

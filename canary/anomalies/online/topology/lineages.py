@@ -17,21 +17,12 @@ from canary.anomalies.online.topology.state import Lineage
 
 def seen(scope: Scope, fact: f.EpochSeen) -> None:
     """An epoch of a log that the operator named, or a higher high watermark in it."""
-    if fact.start < 0 or fact.leader_epoch < 0:
+    if fact.start < 0 or fact.leader_epoch < 0 or not of_present_topic(scope, fact.topic, fact.topic_id):
         return
-    fresh = Lineage(fact.topic_id, fact.leader_epoch, fact.leader, fact.start, fact.end, fact.leader_epoch)
-    fresh.end_ns = fact.at_ns
-    if of_present_topic(scope, fact.topic, fact.topic_id):
-        _goes_on(scope, fact, fresh)
-        return
-    other = scope.state.topology.topics[fact.topic].other
-    if other is not None and other.topic_id == fact.topic_id:  # it is not told again
-        other.lineages[fact.partition] = fresh
-
-
-def _goes_on(scope: Scope, fact: f.EpochSeen, fresh: Lineage) -> None:
     top, key = scope.state.topology, (fact.topic, fact.partition)
     known = top.lineages.get(key)
+    fresh = Lineage(fact.topic_id, fact.leader_epoch, fact.leader, fact.start, fact.end, fact.leader_epoch)
+    fresh.end_ns = fact.at_ns
     if known is None or known.topic_id != fact.topic_id:
         top.lineages[key] = fresh
     elif fact.leader_epoch > known.epoch:

@@ -10,14 +10,11 @@ Not seen: records that are cut off and written again between two samples of a bu
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.topology import clock, timeline, vanished
-from canary.anomalies.online.topology.state import End, OtherIncarnation
-from canary.facts.incarnation import Sighting, sighting
+from canary.anomalies.online.topology import timeline, vanished
+from canary.anomalies.online.topology.state import End
 
 _ANEW_NS = 3_000_000_000
 """So long a leader that has stalled while a topic was made anew may answer, by name, for the log that it still has."""
-_QUESTION_NS = 30 * 10**9
-"""For so long another id is a question, after it was given last, and nothing is judged, after it was given first."""
 _APART_NS = 900_000_000
 """Two looks closer together are one: a broker with old metadata may give a former topic id twice."""
 
@@ -53,50 +50,28 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
 
 
 def of_present_topic(scope: Scope, topic: str, topic_id: str | None) -> bool:
-    """Return whether an answer is about a topic as it is known, of one that is not probed; another id is a question.
-
-    All brokers are asked which id it is (TopicIdWatcher). Meanwhile nothing is judged: a broker with old metadata gives
-    the former id for the new log. Of a former id, which such a broker gives at any time, the known one's logs are.
-    """
-    known, state = timeline.topic_of(scope, topic, ours=False), scope.state
-    other = known.other
-    if sighting(topic_id, known.topic_id, agreed=False) is Sighting.DOUBTFUL:
-        if other is None or other.topic_id != topic_id:
-            other = known.other = OtherIncarnation(str(topic_id), state.now_ns, 0)
-        other.told_ns = state.now_ns
+    """Take the id of a topic that is not probed; return False if it is a former one's, by a broker's old metadata."""
+    before = scope.state.topology.topics.get(topic)
+    if before is not None and topic_id in before.dead_ids:
         return False
-    if other is not None and not clock.lately(state, other.told_ns, _QUESTION_NS):
-        other = known.other = None
-    if other is not None and other.topic_id not in known.dead_ids and clock.lately(state, other.since_ns, _QUESTION_NS):
-        return False
-    known.said_gone = False
+    former_id = before.topic_id if before is not None else None
+    records = None if before is None else vanished.records_of(scope.state.topology, topic, before)
     timeline.topic_seen(scope, topic, topic_id)
+    was_said = before is not None and before.said_gone
+    if before is not None:
+        before.said_gone = False
+    if before is not None and former_id is not None and topic_id is not None and topic_id != former_id:
+        is_news = topic in scope.state.topology.watched.names and records != 0 and not was_said
+        scope.report(
+            "topic-recreated",
+            Where(topic),
+            f"topic {topic} was deleted and made again{f': {records:,} records were in it' if records else ''}",
+            severity="critical" if is_news else "warning",
+            evidence={"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0, "records": records},
+            by="watch",
+            after_ns=before.former_ns,
+        )
     return True
-
-
-def is_another(scope: Scope, fact: f.WatchedAgreed) -> None:
-    """Every broker gives the other id: the topic was made again, or restored metadata name a former one."""
-    top = scope.state.topology
-    known = top.topics.get(fact.topic)
-    if known is None or known.other is None or known.other.topic_id != fact.topic_id:
-        return
-    other, former_id, was_said = known.other, known.topic_id, known.said_gone
-    is_former = fact.topic_id in known.dead_ids
-    records = vanished.records_of(top, fact.topic, known)
-    timeline.topic_seen(scope, fact.topic, fact.topic_id)
-    known.other, known.said_gone = None, False
-    top.lineages |= {(fact.topic, partition): one for partition, one in other.lineages.items()}
-    how = "is a former incarnation again, as every broker says" if is_former else "was deleted and made again"
-    scope.report(
-        "topic-recreated",
-        Where(fact.topic),
-        f"topic {fact.topic} {how}{f': {records:,} records were in it' if records else ''}",
-        severity="critical" if fact.topic in top.watched.names and records != 0 and not was_said else "warning",
-        evidence={"former_topic_id": former_id, "topic_id": fact.topic_id, "promises_voided": 0, "records": records},
-        by="watch",
-        after_ns=known.former_ns,
-        before_ns=other.since_ns,
-    )
 
 
 def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> None:

@@ -88,18 +88,6 @@ class Known:
     """How many records it had when it was no longer listed; None: not known."""
     said_gone: bool = False
     """Its end is reported, and it was not seen since."""
-    other: "OtherIncarnation | None" = None
-    """What an answer says that it is in place of ``topic_id``, of a topic that is not probed."""
-
-
-@dataclass(slots=True)
-class OtherIncarnation:
-    """Another id that brokers give of a topic since ``since_ns``, last at ``told_ns``; ``lineages`` by partition."""
-
-    topic_id: str
-    since_ns: int
-    told_ns: int
-    lineages: "dict[int, Lineage]" = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -104,7 +104,7 @@ def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
 
 def watched_gone(scope: Scope, fact: f.WatchedGone) -> None:
     """A topic that the canary does not write to is not listed any more, or does not exist, asked for by its name."""
-    if fact.by_name is not None:
+    if fact.by_name:
         vanished.asked(scope, fact)
     else:
         topic_gone(scope, fact.topic)
@@ -118,8 +118,7 @@ def topic_gone(scope: Scope, name: str) -> None:
         return
     if not known.ours:
         vanished.not_listed(scope, name, known)
-    is_question = name in top.vanished and known.topic_id is not None
-    forget(scope, name, known, logs=not is_question)  # what is known of its logs counts until all brokers say so
+    forget(scope, name, known)
     if not known.ours:
         if known.topic_id is None:  # a topic whose id is known is recognised when it is recreated
             del top.topics[name]
@@ -129,16 +128,17 @@ def topic_gone(scope: Scope, name: str) -> None:
     scope.found.changes.append(TopologyChange(scope.state.now_ns, "topic", name, 0, detail="gone"))
 
 
-def forget(scope: Scope, name: str, known: Known, *, logs: bool = True) -> None:
-    """Forget the places of a topic that is gone or recreated, and its ``logs``."""
+def forget(scope: Scope, name: str, known: Known) -> None:
+    """Forget the places of a topic that is gone or recreated."""
     top, probed = scope.state.topology, scope.state.topics.get(name)
     conditions.end_all(scope, lambda key: key[1] == name)
     for partition in {*known.partitions, *(() if probed is None else probed.logs)}:  # one may be listed and not seen
         key = (name, partition)
         top.degraded.pop(key, None)
         top.suspects.pop(key, None)
-    if logs:
-        vanished.forget_logs(top, name)
+        top.ends.pop(key, None)
+        top.epochs.pop(key, None)
+        top.lineages.pop(key, None)
     known.partitions.clear()
 
 

@@ -1,15 +1,14 @@
 """Topics that the settings watch, that the canary does not write to, and that are gone.
 
 A topic that two answers in a row did not list may be one that a broker does not know of yet, or one that the canary may
-not describe any more. So all brokers are asked for it by its name (TopicIdWatcher); only that each of them has no such
-topic counts, twice in a row. Then a topic that the settings name is `watched-topic-gone`, and so are all topics of a
-pattern that vanish together: metadata that was lost looks like that. A single topic of a pattern is `topic-deleted`,
-which is mere info.
+not describe any more. So it is asked for by its name, ten seconds later; only the answer that there is no such topic
+counts. Then a topic that the settings name is `watched-topic-gone`, and so are all topics of a pattern that vanish
+together: metadata that was lost looks like that. A single topic of a pattern is `topic-deleted`, which is mere info.
 """
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
@@ -35,21 +34,11 @@ def not_listed(scope: Scope, name: str, known: Known) -> None:
         top.vanished[name] = Vanished(scope.state.now_ns, known.topic_id or "", known.records, known.seen_ns)
 
 
-def forget_logs(top: Topology, name: str) -> None:
-    """Forget ends and epochs of the logs of a topic."""
-    known: list[dict[tuple[str, int], Any]] = [top.ends, top.epochs, top.lineages]
-    for logs in known:
-        for key in [key for key in logs if key[0] == name]:
-            del logs[key]
-
-
 def asked(scope: Scope, fact: f.WatchedGone) -> None:
-    """Asked for by its name, no broker has the topic, or none says whether it has."""
+    """Asked for by its name, the cluster has no such topic."""
     one = scope.state.topology.vanished.get(fact.topic)
-    if one is not None and fact.by_name:
+    if one is not None:
         one.is_gone = True
-    else:
-        scope.state.topology.vanished.pop(fact.topic, None)
 
 
 def judge(scope: Scope) -> None:
@@ -72,7 +61,6 @@ def judge(scope: Scope) -> None:
         )
         if named and (known := top.topics.get(name)) is not None:
             known.said_gone = True
-        forget_logs(top, name)
 
 
 def _whole(scope: Scope, pattern: str, gone: Mapping[str, Vanished]) -> None:
