@@ -4,6 +4,7 @@ A broker that lists a start that is too high serves what it says is gone. So wha
 fetch there is refused; else the log begins at the lowest offset that is served.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,13 +75,4 @@ def lowest(serves: Callable[[int], bool], listed: int) -> int:
     >>> lowest(lambda offset: offset >= 70, 100), lowest(lambda offset: offset >= 100, 100), lowest(lambda _: True, 100)
     (70, 100, 0)
     """
-    if not serves(listed - 1):
-        return listed
-    refused, served = -1, listed - 1
-    while served - refused > 1:
-        middle = (refused + served) // 2
-        if serves(middle):
-            served = middle
-        else:
-            refused = middle
-    return served
+    return bisect_left(range(listed), True, key=serves) if serves(listed - 1) else listed

@@ -220,10 +220,10 @@ class Log:
         lost = self.lost_offsets
         signs = [x for a, b in lost for x, _ in self.given_again.within(a, b)][:1]
         signs = [x for x in signs if any(x < known for known in self.ends_before_epochs)]
-        above = IntervalSet.of((a, b) for a, b in self.above_low_end)
-        kept = [part for a, b in above for part in self.promised.within(a, b)]
-        stands = max((end for a, b in kept for _, end in lost.without(a, b)), default=0)
         if self.low_end is not None:
+            above = IntervalSet.of((a, b) for a, b in self.above_low_end)
+            kept = [part for a, b in above for part in self.promised.within(a, b)]
+            stands = max((end for a, b in kept for _, end in lost.without(a, b)), default=0)
             low = max(self.low_end, stands)
             signs += [low] if lost.overlaps(low, above.end() or lost.end() or 0) else []
         if self.cut is not None and any(self.lost_later.without(a, b) for a, b in lost):
