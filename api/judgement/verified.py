@@ -16,11 +16,11 @@ UNVERIFIED_NS: Final = 3600 * 10**9
 UNWATCHED_S: Final = 30.0
 """A runner asks each second; a round takes up to 15 s on a machine that is busy."""
 _ENDS: Final = "list_offsets"
-_OF_ALL: Final = frozenset({"describe_cluster", "list_topics"})
+_OF_ALL: Final = frozenset({"members", "list_topics"})
 """Questions that every broker answers."""
 _SUBJECTS: Final = {
     "describe_topics": "the ids and leaders of topics",
-    "describe_cluster": "the brokers",
+    "members": "the brokers",
     "describe_configs": "the settings of topics",
     "list_topics": "the ids and leaders of topics",
 }

@@ -6,16 +6,19 @@ topic that exists is used as it is, whatever its settings; the audit reports wha
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from canary.errors import UserError
+from canary.kafka import membership
+from canary.kafka.membership import Members
 from canary.kafka.responses import answer, describe_topic, text_of, topic_id_of
 from canary.threads import system
 
+_RACKS_S = 3.0
 UNREACHABLE = 3
 """Exit status where the cluster gives no answer, or not enough rights."""
 
@@ -40,7 +43,7 @@ class Found(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A live broker and its rack."""
+    """A live broker and its rack, "": it has none; None: it was not told."""
 
     id: int
     rack: str | None
@@ -65,21 +68,20 @@ def ensure_topic(
     found = _described(admin, name, deadline)
     if found is not None:
         return found
-    brokers = _brokers(admin, deadline)
-    if len(brokers) < replication_factor:
+    live = _live(admin, name, deadline)
+    if len(live.brokers) < replication_factor:
         raise TopicError(
             f"topic {name!r} does not exist and cannot be made with replication factor {replication_factor}: "
-            f"the cluster has {len(brokers)} live brokers. Start the missing brokers, or lower "
+            f"the cluster has {len(live.brokers)} live brokers. Start the missing brokers, or lower "
             f"{setting} (fewer replicas than production topics have prove little).",
             UNREACHABLE,
         )
-    new = NewTopic(
-        name,
-        num_partitions=partitions,
-        replica_assignment=spread(brokers, partitions, replication_factor),
-        config=dict(config),
-    )
-    created = _created(admin, new, deadline)
+    brokers = with_racks(admin, live)
+    if all(broker.rack is not None for broker in brokers):
+        where: dict[str, Any] = {"replica_assignment": spread(brokers, partitions, replication_factor)}
+    else:  # the cluster knows the racks, and mixes them as well
+        where = {"replication_factor": replication_factor}
+    created = _created(admin, NewTopic(name, num_partitions=partitions, config=dict(config), **where), deadline)
     while (found := _described(admin, name, deadline)) is None:  # brokers learn of it one after another
         if system.monotonic() > deadline:
             raise TopicError(f"topic {name!r} was made but is not described after {timeout_s:g} s.", UNREACHABLE)
@@ -139,12 +141,17 @@ def _created(admin: Any, new: NewTopic, deadline: float) -> bool:
     return True
 
 
-def _brokers(admin: Any, deadline: float) -> Sequence[Broker]:
+def _live(admin: Any, topic: str, deadline: float) -> Members:
     try:
-        described = answer(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=deadline)
+        return answer(admin, membership.asked(admin, topic), until=deadline)
     except KafkaException as error:
-        raise _explained(error.args[0], "list the brokers", "DESCRIBE on the cluster") from error
-    return [Broker(node.id, node.rack) for node in described.nodes]
+        raise _explained(error.args[0], "list the brokers", "DESCRIBE on the topic") from error
+
+
+def with_racks(admin: Any, live: Members) -> list[Broker]:
+    """Return the brokers of a cluster with their racks, as far as they tell them."""
+    found = membership.racks(admin, (broker.id for broker in live.brokers), _RACKS_S)
+    return [Broker(number, rack) for number, rack in found.items()]
 
 
 def _explained(error: KafkaError, what: str, right: str) -> TopicError:

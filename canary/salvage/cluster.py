@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from canary.errors import UserError
+from canary.kafka import membership
 from canary.kafka.responses import answer, describe_settings, describe_topic, renew, text_of, topic_id_of
 from canary.salvage.divergence import Holdings, spans
 from canary.threads import system
@@ -84,8 +85,7 @@ class ClusterView:
         Raises:
             UserError: no answer. So do all others.
         """
-        ask = lambda most_s: self.admin.describe_cluster(request_timeout=most_s)  # noqa: E731  # a question, not a function
-        self._known = str(self._answer(ask, "its id").cluster_id)
+        self._known = str(self._answer(membership.asked(self.admin), "its id").cluster_id)
         return self._known
 
     def topic(self, name: str, *, made: bool = False) -> Topic | None:

@@ -100,6 +100,12 @@ class OwnTopics:
         self._config_due[topic] = system.monotonic() + again_s
 
 
+def racks_in(descriptions: Iterable[Any]) -> dict[int, str | None]:
+    """Return the racks of brokers, as answers of describe_topics() tell them of replicas whose brokers live."""
+    parts = (part for one in descriptions for part in one.partitions)
+    return {node.id: node.rack for part in parts for node in part.replicas if node.host}
+
+
 def ids(numbers: Iterable[int]) -> str:
     """Return broker ids as facts have them: "1,2,3"."""
     return ",".join(map(str, sorted(numbers)))

@@ -9,7 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from canary.facts import BrokerSeen, ClusterSeen, Fact, TopologySeen, WatchAsked, WatchFailed
+from canary.kafka import membership
 from canary.kafka.client_inbox import ClientInbox, cluster_of
+from canary.kafka.membership import Members
 from canary.kafka.quiet import ErrorReporter, Gate, calm
 from canary.kafka.responses import text_of
 from canary.threads import system
@@ -18,7 +20,7 @@ from canary.threads.worker import Worker
 from canary.watching import offsets
 from canary.watching.offsets import Offsets
 from canary.watching.other_topics import OtherTopics
-from canary.watching.own_topics import OwnTopics, ids, number
+from canary.watching.own_topics import OwnTopics, ids, number, racks_in
 from canary.watching.rounds import in_rounds
 from canary.watching.selection import Selection
 
@@ -28,24 +30,26 @@ PACE_S = 0.2
 """Longest wait in one go: bounds the reaction to stop."""
 GRACE_S = 0.5
 """What an answer may come later than its request's own timeout."""
+_METADATA_S = 0.8
+"""How long metadata are waited for: any broker answers them at once."""
 _HURRY_S = 0.3
 """What is missing after so long is not waited for when the next round is wanted: it was asked of a broker that died."""
 
 
 class _Questions(NamedTuple):
-    """The futures of one round.
+    """The futures of one round, and who is in the cluster, for which no future is to be had; None: not answered.
 
     ``named`` are topics that are not ours: those whose offsets are watched, and those that are not listed any more.
     """
 
-    cluster: Future[Any]
     topics: dict[str, Future[Any]]
     named: dict[str, Future[Any]]
     offsets: dict[offsets.Question, Future[Any]]
     configs: dict[str, Future[Any]]
+    members: Members | KafkaError
 
     def all(self) -> list[Future[Any]]:
-        return [self.cluster, *(one for asked in self[1:] for one in asked.values())]
+        return [one for asked in self[:4] for one in asked.values()]
 
 
 class Watcher(Worker):
@@ -84,6 +88,7 @@ class Watcher(Worker):
         self._others = others or OtherTopics(Selection())
         self._offsets = Offsets()
         self._brokers: dict[int, tuple[str, str | None]] = {}
+        self._racks: dict[int, str | None] = {}
         self._metadata: Any = None
         self._cut_short = False
 
@@ -122,14 +127,15 @@ class Watcher(Worker):
         self._sample += 1
         self._metadata = None
         self._inbox.tell([WatchAsked(self._clock.now_ns(), self._sample)])
+        began = system.monotonic()
         try:
             questions = self._ask()
         except KafkaException as error:
             self._inbox.tell([self._failed("ask", error)])
             return
-        if not self._answered(questions.all()):
+        if not self._answered(questions.all(), began):
             return
-        facts = self._cluster(questions.cluster)
+        facts = self._cluster(questions.members, questions.topics)
         facts += self._described(questions.topics)
         facts += self._asked_by_name(questions.named)
         facts += self._others_seen()
@@ -149,7 +155,7 @@ class Watcher(Worker):
             configs = self._settings(risen)
         except KafkaException as error:
             return [self._failed("describe_configs", error)]
-        return self._configured(configs) if self._answered(configs.values()) else []
+        return self._configured(configs) if self._answered(configs.values(), system.monotonic()) else []
 
     def _settings(self, topics: Sequence[str]) -> dict[str, Future[Any]]:
         """Ask for the settings of topics; returns an answer to come for each."""
@@ -157,9 +163,8 @@ class Watcher(Worker):
         asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s) if resources else {}
         return {resource.name: future for resource, future in asked.items()}
 
-    def _answered(self, futures: Iterable[Future[Any]]) -> bool:
-        """Wait for answers, as long as a round may take. Returns False when it is time to stop."""
-        began = system.monotonic()
+    def _answered(self, futures: Iterable[Future[Any]], began: float) -> bool:
+        """Wait for answers, as long as a round may take that ``began`` then. Returns False when it is time to stop."""
         pending, may_hurry = set(futures), not self._cut_short
         self._cut_short = False
         while pending and (left := began + self._timeout_s + GRACE_S - system.monotonic()) > 0:
@@ -179,26 +184,32 @@ class Watcher(Worker):
         places = [(topic, p) for topic in topics for p in range(self._own.partitions.get(topic, 0))]
         places += [(topic, p) for topic in named for p in self._others.partitions(topic)]
         return _Questions(
-            cluster=self._admin.describe_cluster(**timeout),
             topics=self._admin.describe_topics(TopicCollection(list(topics)), **timeout) if topics else {},
             named=self._admin.describe_topics(TopicCollection(described), **timeout) if described else {},
             offsets=offsets.ask(self._admin, places, self._timeout_s),
             configs=self._settings([*self._own.unconfigured(topics), *self._others.unconfigured()]),
+            members=self._members(),  # last: the other questions are on their way meanwhile
         )
 
-    def _cluster(self, future: Future[Any]) -> list[Fact]:
-        cluster, error = _answer(future)
-        if error is not None:
-            return [self._failed("describe_cluster", error)]
-        brokers = ids(node.id for node in cluster.nodes)
-        controller = cluster.controller.id if cluster.controller is not None else None
+    def _members(self) -> Members | KafkaError:
+        try:
+            return membership.members(self._admin, _METADATA_S, next(iter(self._topics), None))
+        except KafkaException as error:
+            return error.args[0]
+
+    def _cluster(self, told: Members | KafkaError, topics: Mapping[str, Future[Any]]) -> list[Fact]:
+        """Return who is in the cluster; racks are told with the replicas of ``topics``."""
+        if isinstance(told, KafkaError):
+            return [self._failed("members", told)]
+        self._racks |= racks_in(answer for answer, _ in map(_answer, topics.values()) if answer is not None)
         at_ns = self._clock.now_ns()
-        facts: list[Fact] = [ClusterSeen(at_ns, self._sample, cluster.cluster_id or "", brokers, controller)]
-        for node in cluster.nodes:
-            where = (f"{node.host}:{node.port}", node.rack)
-            if self._brokers.get(node.id) != where:
-                self._brokers[node.id] = where
-                facts.append(BrokerSeen(at_ns, self._sample, node.id, *where))
+        brokers = ids(one.id for one in told.brokers)
+        facts: list[Fact] = [ClusterSeen(at_ns, self._sample, told.cluster_id or "", brokers, told.controller)]
+        for one in told.brokers:
+            where = (one.address, self._racks.get(one.id))
+            if self._brokers.get(one.id) != where:
+                self._brokers[one.id] = where
+                facts.append(BrokerSeen(at_ns, self._sample, one.id, *where))
         return facts
 
     def _described(self, futures: Mapping[str, Future[Any]]) -> list[Fact]:
@@ -241,7 +252,7 @@ class Watcher(Worker):
         """Ask for the metadata of all topics, once a round; return what went wrong."""
         if self._metadata is None:
             try:
-                self._metadata = self._admin.list_topics(timeout=PACE_S * 4)
+                self._metadata = self._admin.list_topics(timeout=_METADATA_S)
             except KafkaException as error:
                 return [self._failed("list_topics", error.args[0])]
         return []

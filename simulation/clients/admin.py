@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    DescribeClusterResult,
     ListOffsetsResultInfo,
     NewPartitions,
     NewTopic,
@@ -59,22 +58,6 @@ class Admin:
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
         """Return the metadata of one topic or of all, as a broker tells them."""
         return self._link.list_topics(topic, timeout)
-
-    def describe_cluster(
-        self, *, include_authorized_operations: bool = False, request_timeout: float = _REQUEST_S
-    ) -> SimulatedFuture:  # fmt: skip
-        """Return a future of the cluster's id, its controller and its brokers."""
-        if include_authorized_operations:
-            raise NotImplementedError("the canary never asks for authorized operations")
-        future = SimulatedFuture(self._link.schedule)
-
-        def answer(broker: int) -> None:
-            told = self._link.cluster.metadata(broker)
-            nodes = _nodes(told)
-            future.resolve(DescribeClusterResult(nodes.get(told.controller), list(nodes.values()), told.cluster_id))
-
-        self._ask_controller([future], answer, request_timeout)
-        return future
 
     def describe_topics(self, topics: Any, *, request_timeout: float = _REQUEST_S) -> dict[str, SimulatedFuture]:
         """Return a future for each topic, of its id and its partitions."""

@@ -9,6 +9,7 @@ import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from canary.kafka import membership
 from canary.kafka.quiet import quiet_logger
 from canary.kafka.responses import describe_settings, renew, text_of, topic_id_of
 from spark_reconcile.dump.log_start import verified
@@ -65,12 +66,11 @@ class Cluster:
         Raises:
             UnreachableError: the cluster does not answer.
         """
-        described = self._answered(
-            lambda: {"it": self._admin.describe_cluster(request_timeout=self._timeout_s)}, "who it is"
-        )["it"]
-        if isinstance(described, KafkaError):
-            raise UnreachableError(f"cluster {self.name} does not answer: {text_of(described)}")
-        return described.cluster_id or ""
+        ask = membership.asked(self._admin)
+        told = self._answered(lambda: {"it": ask(self._timeout_s)}, "who it is")["it"]
+        if isinstance(told, KafkaError):
+            raise UnreachableError(f"cluster {self.name} does not answer: {text_of(told)}")
+        return told.cluster_id or ""
 
     def topics(self, names: Sequence[str]) -> list[Topic]:
         """Return those of the topics that exist.

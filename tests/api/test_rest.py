@@ -109,8 +109,8 @@ def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(cli
     body = client.get(f"{API}/clusters/prod/summary").json()
     assert body["healthy"] is False
     assert body["sentence"] == "Nothing is known of prod now: we cannot look."
-    store.views.save("prod", "canary-0", time.time_ns(), view(waiting_for="describe_cluster: _TIMED_OUT: no answer"))
-    assert "describe_cluster: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
+    store.views.save("prod", "canary-0", time.time_ns(), view(waiting_for="members: _TIMED_OUT: no answer"))
+    assert "members: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
     store.violations.record("prod", [lost(2)])
     said = client.get(f"{API}/clusters/prod/summary").json()["sentence"]
     assert said.startswith("prod has lost 1 acknowledged write. The canary of prod cannot judge now: describe_cluster")

@@ -148,7 +148,7 @@ def test_a_broker_that_does_not_answer_is_named_and_the_clients_words_are_detail
 
 
 def test_everything_unknown_is_said_beside_what_is_broken_and_what_worries() -> None:
-    asked = [{"question": "describe_cluster", "since_ns": AGO, "error": RAW}]
+    asked = [{"question": "members", "since_ns": AGO, "error": RAW}]
     open_loss = ViolationGroup(
         cluster="prod",
         kind="lost-write",
@@ -181,12 +181,12 @@ def test_a_canary_that_is_silent_says_until_when_all_was_read_and_nothing_newer(
 
 
 def test_rest_and_page_show_modes_and_details(client: Client, store: Store) -> None:
-    asked = [{"question": "describe_cluster", "since_ns": AGO, "error": f"{RAW} <b>"}]
+    asked = [{"question": "members", "since_ns": AGO, "error": f"{RAW} <b>"}]
     late = proof("relay", late=shortfall(1), verified_ns=AGO, unverified=2, unverified_ns=AGO)
     content = view(now_ns=NOW_NS, proofs=[proof(), late], unanswered=asked)
     store.views.save("prod", "canary-0", time.time_ns(), content)
     body = client.get("/api/v1/clusters/prod/summary").json()
-    assert body["details"] == [f"describe_cluster: {RAW} <b>"]
+    assert body["details"] == [f"members: {RAW} <b>"]
     assert [(one["mode"], one["silent"], one["unverified"]) for one in body["modes"]] == [
         ("idempotent", None, 0),
         ("relay", None, 2),
@@ -194,7 +194,7 @@ def test_rest_and_page_show_modes_and_details(client: Client, store: Store) -> N
     assert body["modes"][1]["late"]["partitions"] == [1]
     assert body["modes"][1]["verified_until"] < body["modes"][1]["acknowledged_until"]
     page = client.get("/", refresh="off").text
-    assert f"<li><code>describe_cluster: {RAW} &lt;b&gt;</code></li>" in page
+    assert f"<li><code>members: {RAW} &lt;b&gt;</code></li>" in page
     assert RAW not in page.split("</h1>")[0]
 
 

@@ -184,7 +184,7 @@ def _says_the_loss(page: str, lost: Mapping[int, int]) -> None:
     assert "<h1>Lost write in t</h1>" in page
     first = html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.partition("</article>")[0])))
     (partition,) = (one for one in BOTH if f"{TOPIC}-{one} in t" in first)
-    assert f"{lost[partition]} writes" in first
+    assert (f"{lost[partition]} writes", first) == (next(iter(re.findall(r"\d+ writes", first)), None), first)
     assert CATALOGUE[LOSS].do_first in first
     assert CATALOGUE[OUTAGE].do_first not in first
     assert f"{OUTAGE} came first" in first

@@ -27,7 +27,8 @@ def metadata() -> MetadataResponse:
         for p in (0, 1)
     ]
     topics = [topic(error_code=0, name=name, topic_id=ID, partitions=list(partitions)) for name in (OURS, THEIRS)]
-    return MetadataResponse(cluster_id="c", controller_id=1, brokers=[], topics=topics)
+    brokers = [MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1, rack=None)]
+    return MetadataResponse(cluster_id="c", controller_id=1, brokers=brokers, topics=topics)
 
 
 def listed(offset: int = 10) -> ListOffsetsResponse:
@@ -82,6 +83,7 @@ CASES: dict[str, tuple[Any, int, Any, Any]] = {
         lambda a: [(p.leader_id, p.leader_epoch) for p in a.topics[0].partitions],
         [(2, 3)] * 2,
     ),
+    "no brokers": (metadata, 12, lambda a: len(a.brokers), 0),
     "dead controller": (metadata, 12, lambda a: a.controller_id, NO_BROKER),
     "nothing fetched": (fetched, 13, lambda a: bytes(a.responses[0].partitions[0].records or b""), b""),
     "fetched twice": (fetched, 11, lambda a: bytes(a.responses[0].partitions[0].records), BATCH * 2),

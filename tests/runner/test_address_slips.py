@@ -45,15 +45,15 @@ def slipped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     slip = threading.Event()
     cluster_id, seen = connection.cluster_id, Watcher._cluster
 
-    def other(watcher: Watcher, future: Any) -> list[Any]:
-        facts = seen(watcher, future)
+    def other(watcher: Watcher, *told: Any) -> list[Any]:
+        facts = seen(watcher, *told)
         return [
             dataclasses.replace(fact, cluster_id="another") if isinstance(fact, ClusterSeen) and slip.is_set() else fact
             for fact in facts
         ]
 
     monkeypatch.setattr(Watcher, "_cluster", other)
-    monkeypatch.setattr(connection, "cluster_id", lambda admin: "another" if slip.is_set() else cluster_id(admin))
+    monkeypatch.setattr(connection, "cluster_id", lambda *asked: "another" if slip.is_set() else cluster_id(*asked))
     return slip
 
 

@@ -77,3 +77,13 @@ def test_only_ports_ask_for_what_differs_from_run_to_run() -> None:
     rooms = {name: tree for name, tree in modules().items() if name.startswith(ROOMS) and name not in PORTS}
     assert len(rooms) > 100
     assert {name: found for name, tree in rooms.items() if (found := trespassing(tree))} == {}
+
+
+def test_no_question_is_asked_whose_answer_may_end_the_process() -> None:
+    """See canary.kafka.membership."""
+    asking = [
+        name
+        for name, tree in modules().items()
+        if any(isinstance(node, ast.Attribute) and node.attr == "describe_cluster" for node in ast.walk(tree))
+    ]
+    assert asking == []

@@ -45,12 +45,12 @@ def test_a_round_that_waits_for_a_dead_broker_ends_when_another_is_wanted_but_ne
     rounds = []
     for _ in range(3):
         watcher.ask_now()
-        assert watcher._answered([Future()])
+        assert watcher._answered([Future()], time.monotonic())
         rounds.append(len(waits))
         waits.clear()
     assert rounds[0] == rounds[2] == 1
     assert rounds[1] > 5, "slow answers come in the end, however often they are asked for"
     watcher.woken.clear()
     watcher._cut_short = False
-    assert watcher._answered([Future()])
+    assert watcher._answered([Future()], time.monotonic())
     assert len(waits) > 5

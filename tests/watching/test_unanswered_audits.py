@@ -31,12 +31,9 @@ class Cluster:
     def __init__(self) -> None:
         self.refusal: Exception | None = None
 
-    def describe_cluster(self, **_: object) -> Future[Any]:
-        return done(SimpleNamespace(nodes=[SimpleNamespace(id=number, rack=None) for number in (1, 2, 3)]))
-
     def list_topics(self, **_: object) -> Any:
         parts = {0: SimpleNamespace(replicas=[1, 2, 3])}
-        return SimpleNamespace(topics={"probes": SimpleNamespace(partitions=parts)})
+        return SimpleNamespace(brokers=(1, 2, 3), topics={"probes": SimpleNamespace(partitions=parts)})
 
     def describe_configs(self, resources: list[Any], **_: object) -> dict[Any, Future[Any]]:
         (resource,) = resources

@@ -41,7 +41,10 @@ def start(lab: Path, *, die_with_parent: bool) -> None:
     def answers() -> bool:
         if _file(lab).find() is None:
             raise LabError(f"the lab's proxy has ended; see {folder / 'console.log'}")
-        return (folder / SOCKET).exists() and bool(_ask(lab, {}))
+        try:
+            return bool(_ask(lab, {}))
+        except LabError:  # its socket is not there yet, or is bound and not listened at
+            return False
 
     wait(answers, _TIMEOUT_S, "the lab's proxy does not answer")
 

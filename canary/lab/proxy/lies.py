@@ -150,6 +150,10 @@ def _dead_controller(answer: Any, _about: About) -> None:
     answer.controller_id = NO_BROKER
 
 
+def _no_brokers(answer: Any, _about: About) -> None:
+    answer.brokers = []
+
+
 def _throttled(answer: Any, _about: About) -> None:
     answer.throttle_time_ms = _SLOW_MS
 
@@ -178,6 +182,7 @@ LIES: Final[dict[str, Falsehood]] = {
     "other cluster id": Falsehood("Metadata", _other_cluster),
     "old leaders": Falsehood("Metadata", _partitions("topics", _old_leader)),
     "dead controller": Falsehood("Metadata", _dead_controller),
+    "no brokers": Falsehood("Metadata", _no_brokers),
     "nothing fetched": Falsehood("Fetch", _partitions("responses", _nothing)),
     "fetched twice": Falsehood("Fetch", _partitions("responses", _twice)),
     "fetched half": Falsehood("Fetch", _partitions("responses", _half)),

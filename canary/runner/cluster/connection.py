@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from canary.anomalies.online.rules.wrong_cluster import another_cluster
 from canary.anomalies.violation import reported
 from canary.facts import WatchFailed
-from canary.kafka import opening
+from canary.kafka import membership, opening
 from canary.kafka.client_inbox import ClientInbox, cluster_of
 from canary.kafka.opening import refusal_or_raise
 from canary.kafka.quiet import ErrorReporter, calm, quiet_logger
@@ -75,7 +75,7 @@ class Connection:
         Raises:
             NoAnswerError: it does not.
         """
-        met = self._known and cluster_id(admin)
+        met = self._known and cluster_id(admin, self._context.cluster.topic.name)
         if met != self._known:
             self._say_met(admin)
             raise NoAnswerError(f"the address leads to cluster {met}, not to the known one, {self._known}", "")
@@ -133,7 +133,7 @@ class Connection:
         remember = context.store.identities.remember_cluster
         while not context.stopping.is_set():
             self._admin = self.ask(self._new_admin, "admin client")
-            found = self.ask(lambda: cluster_id(self.admin), "cluster id")
+            found = self.ask(lambda: cluster_id(self.admin, context.cluster.topic.name), "cluster id")
             if found is None:
                 return None
             known = self.ask(partial(remember, context.cluster.name, found), "store")
@@ -178,17 +178,15 @@ class Connection:
             raise NoAnswerError(f"no admin client: {refusal.str()}", refusal.name()) from error
 
 
-def cluster_id(admin: Any) -> str:
-    """Return the cluster's own id.
+def cluster_id(admin: Any, topic: str) -> str:
+    """Return the cluster's own id; any topic of it is named in the question.
 
     Raises:
         NoAnswerError: the cluster does not answer.
     """
     try:
-        described = answer(
-            admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), until=system.monotonic() + 4.0
-        )
+        told = answer(admin, membership.asked(admin, topic), until=system.monotonic() + 4.0)
     except KafkaException as error:
         reason = error.args[0]
         raise NoAnswerError(f"the cluster does not answer: {reason.str()}", reason.name()) from error
-    return str(described.cluster_id)
+    return str(told.cluster_id)

@@ -8,6 +8,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from canary.facts import Isolation
+from canary.kafka import membership
 from canary.kafka.responses import answer, text_of
 from canary.settings import ClusterSettings, consumer_config
 
@@ -59,7 +60,7 @@ def readings(cluster: ClusterSettings, topic: str, admin: Any) -> tuple[Reading,
     if topic != cluster.topic.name:
         return both
     racks = [Reading(name, "read_committed", {"client.rack": rack}) for name, rack in racks_of(cluster).items()]
-    brokers = _addresses(admin) if wanted.each_broker else {}
+    brokers = _addresses(admin, topic) if wanted.each_broker else {}
     each = [
         Reading(f"broker-{broker}", "read_committed", {"bootstrap.servers": address})
         for broker, address in sorted(brokers.items())
@@ -72,11 +73,11 @@ def racks_of(cluster: ClusterSettings) -> dict[str, str]:
     return {f"rack-{rack}": rack for rack in cluster.readers.racks}
 
 
-def _addresses(admin: Any) -> dict[int, str]:
+def _addresses(admin: Any, topic: str) -> dict[int, str]:
     """Return the address of each broker; none when the cluster does not answer."""
     try:
-        nodes = answer(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s)).nodes
+        brokers = answer(admin, membership.asked(admin, topic)).brokers
     except KafkaException as error:
         log.warning("brokers_have_no_readers", reason=text_of(error.args[0]))
         return {}
-    return {node.id: f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}" for node in nodes}
+    return {one.id: f"[{one.host}]:{one.port}" if ":" in one.host else one.address for one in brokers}

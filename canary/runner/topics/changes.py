@@ -7,8 +7,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, ResourceType
 
+from canary.kafka import membership
 from canary.kafka.responses import answer, describe_settings, describe_topic, text_of
-from canary.kafka.topic_creation import UNREACHABLE, Broker, TopicError
+from canary.kafka.topic_creation import UNREACHABLE, Broker, TopicError, with_racks
 from canary.runner.topics.planning import Change, Existing
 
 
@@ -18,8 +19,7 @@ def live_brokers(admin: Any) -> list[Broker]:
     Raises:
         TopicError: the cluster does not answer.
     """
-    nodes = _result(admin, lambda most_s: admin.describe_cluster(request_timeout=most_s), "list the brokers").nodes
-    return [Broker(node.id, node.rack) for node in nodes]
+    return with_racks(admin, _result(admin, membership.asked(admin), "list the brokers"))
 
 
 def existing(admin: Any, topic: str, names: Sequence[str]) -> Existing | None:

@@ -79,8 +79,8 @@ def check_brokers(config: ClusterConfig) -> Iterator[Finding]:
     yield from _auto_create(config)
     yield from _internal_settings(config)
     yield from _versions(config)
-    without = [broker.id for broker in config.brokers if not broker.rack]
-    if without and len(without) < len(config.brokers):
+    without = [broker.id for broker in config.brokers if broker.settings and not broker.rack]
+    if without and any(broker.rack for broker in config.brokers):
         yield Finding(
             "racks",
             "warning",

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
 from canary.anomalies.online.topology.liveness import SILENCES
+from canary.kafka.membership import RACK
 from canary.kafka.responses import text_of
 from canary.metrics.findings import Note
 from canary.threads import system
@@ -49,9 +50,8 @@ def collect(
     """
     notes: list[Note] = []
     try:
-        cluster = admin.describe_cluster(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S + 1)
         metadata = admin.list_topics(timeout=_TIMEOUT_S)
-    except (KafkaException, TimeoutError) as error:
+    except KafkaException as error:
         raise UnreachableError(f"the cluster does not answer: {error}") from error
     roles = {name: role for name in sorted(metadata.topics) if (role := _role(name, probes, named))}
     if len(roles) > _MOST_TOPICS:
@@ -61,13 +61,12 @@ def collect(
         Note(f"topic {name}", "It does not exist, and nothing was looked at.")
         for name in sorted({*probes, *named.names} - set(metadata.topics))
     ]
-    asked = {node.id: _describe(admin, ResourceType.BROKER, str(node.id)) for node in cluster.nodes}
+    asked = {number: _describe(admin, ResourceType.BROKER, str(number)) for number in sorted(metadata.brokers)}
     topics = {name: _describe(admin, ResourceType.TOPIC, name) for name in roles}
     deadline = system.monotonic() + _TIMEOUT_S + 1
-    brokers = [
-        BrokerConfig(node.id, node.rack or None, _settings(asked[node.id], f"broker {node.id}", deadline, notes))
-        for node in sorted(cluster.nodes, key=lambda node: int(node.id))
-    ]
+    told = {number: _settings(future, f"broker {number}", deadline, notes) for number, future in asked.items()}
+    racks = {number: settings[RACK].value for number, settings in told.items() if RACK in settings}
+    brokers = [BrokerConfig(number, racks.get(number), settings) for number, settings in told.items()]
     found = [
         TopicConfig(
             name,

@@ -553,7 +553,7 @@ def skews(bench: Watched) -> list[str]:
     return [line for line in bench.says() if line.startswith("clock-skew")]
 
 
-SILENT = "describe_cluster: _TIMED_OUT: no answer"
+SILENT = "members: _TIMED_OUT: no answer"
 
 
 @dataclass
