@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from dashboards.rules.slowness import SLOWNESS
 from tests.support.http_client import PATIENCE_S
 from tests.support.monitoring import fired, monitoring
 from tests.support.process import Canary
 from tests.support.receiving import receiving
+from tests.support.stalls import evidence
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 ROUNDS = 4
 """So often each broker is restarted: twelve restarts."""
 WATCHDOG = ("CanaryWatchdog", "")
+SLOW = {(rule.name, "t") for rule in SLOWNESS if rule.name.endswith("Slow")}
+"""What is so on a machine that stalls: one write in ten takes longer than half a second, for minutes."""
 LOOKS = 6
 """So many evaluations more: half a minute, longer than most holds."""
 
@@ -60,7 +64,7 @@ def test_a_normal_week_is_told_to_nobody(lab: Lab, tmp_path: Path) -> None:
             rang, promises = set(fired(prometheus, began)), canary.broken_promises()
     assert promises == []
     assert [request.json["data"] for request in bus.requests] == []
-    assert rang == {WATCHDOG}
+    assert rang - (SLOW if evidence(began) else set()) == {WATCHDOG}
 
 
 def _settings(bootstrap: str, bus: Receiving) -> dict[str, Any]:

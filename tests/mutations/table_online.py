@@ -42,7 +42,13 @@ DIRECT: Final = tuple(
 )
 LIVES: Final = ("tests/anomalies/test_simulated_lives.py",)
 _ARBITRARY: Final = (f"{_HERE}tracker_properties.py",)
-_KEPT = "((self.lost, stream.lost), (self.unknown, unknown), (self.resent, stream.resent))"
+_LOST, _UNKNOWN, _UNREAD, _RESENT = (
+    "(self.lost, stream.lost)",
+    "(self.unknown, unknown)",
+    "(self.unread, unread)",
+    "(self.resent, stream.resent)",
+)
+_KEPT = f"({_LOST}, {_UNKNOWN}, {_UNREAD}, {_RESENT})"
 _TESTS: Final = (DIRECT, _ARBITRARY, LIVES)
 _RULES: Final = "canary/anomalies/online/"
 
@@ -731,9 +737,10 @@ ONLINE: Final[list[Mutation]] = [
         _RULES + "stream.py",
         ((f"{_HERE}tracker_expired.py",),),
         ("Stream.end", "(self.acked, self.seen, self.failed, self.lost)", "(self.failed, self.lost)"),
-        ("ExpiredGeneration.put", _KEPT, "((self.unknown, unknown), (self.resent, stream.resent))"),
-        ("ExpiredGeneration.put", _KEPT, "((self.lost, stream.lost), (self.resent, stream.resent))"),
-        ("ExpiredGeneration.put", _KEPT, "((self.lost, stream.lost), (self.unknown, unknown))"),
+        ("ExpiredGeneration.put", _KEPT, f"({_UNKNOWN}, {_UNREAD}, {_RESENT})"),
+        ("ExpiredGeneration.put", _KEPT, f"({_LOST}, {_UNREAD}, {_RESENT})"),
+        ("ExpiredGeneration.put", _KEPT, f"({_LOST}, {_UNKNOWN}, {_RESENT})"),
+        ("ExpiredGeneration.put", _KEPT, f"({_LOST}, {_UNKNOWN}, {_UNREAD})"),
         ("ExpiredGeneration.take", "live=False", "live=True"),
     ),
     *mutations(

@@ -83,14 +83,18 @@ class Transaction:
 
 
 class LastPromised(NamedTuple):
-    """``number`` promises of one stream, one behind the other; ``sent_ns``: the last one (0: not known)."""
+    """``number`` promises of one stream, one behind the other; ``sent_ns``: the last one (0: not known).
+
+    The stream is named by its writer: a tag is given to another one when all that a stream wrote has expired.
+    """
 
     offset: int
     number: int
     sequence: int
-    tag: int
+    producer_id: int
     sent_ns: int
     noted_ns: int
+    generation: int = -1
 
 
 @dataclass(slots=True)

@@ -90,8 +90,9 @@ class ExpiredGeneration:
     lost: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences below the end that were reported as lost. A read of one is no copy."""
     unknown: dict[int, IntervalSet] = field(default_factory=dict)
-    """The same of those whose outcome was never known (above the high watermark one may stay for long, and be read),
-    and of those that nobody has read: a read of one is its first."""
+    """The same of those whose outcome was never known: above the high watermark one may stay for long, and be read."""
+    unread: dict[int, IntervalSet] = field(default_factory=dict)
+    """The same of those that were acknowledged and that nobody has read: a read of one is its first."""
     resent: dict[int, IntervalSet] = field(default_factory=dict)
     """By partition, where any is: sequences of which copies are the client's own."""
 
@@ -99,9 +100,16 @@ class ExpiredGeneration:
         """Keep of a stream that waits for nothing what a later read of its records, below ``end``, is judged by."""
         where = stream.partition
         self.ends[where] = end
-        outcomes = [*stream.indeterminate, *(part for a, b in stream.acked for part in stream.lost.without(a, b))]
-        unknown = IntervalSet.of(part for a, b in outcomes for part in stream.seen.without(a, min(b, end)))
-        kept = ((self.lost, stream.lost), (self.unknown, unknown), (self.resent, stream.resent))
+        unknown, unread = (
+            IntervalSet.of(part for a, b in of for part in stream.seen.without(a, min(b, end)))
+            for of in (stream.indeterminate, stream.acked)
+        )
+        kept = (
+            (self.lost, stream.lost),
+            (self.unknown, unknown),
+            (self.unread, unread),
+            (self.resent, stream.resent),
+        )
         for by_partition, sequences in kept:
             if sequences:
                 by_partition[where] = sequences
@@ -110,13 +118,12 @@ class ExpiredGeneration:
         """Remove and return the stream in a partition; what it wrote above the end was never recorded."""
         stream = Stream(tag, producer_id, generation, partition, self.mode, live=False, written_below=0)
         stream.next_sequence = end = self.ends.pop(partition)
-        stream.lost, stream.indeterminate, stream.resent = (
-            by_partition.pop(partition, IntervalSet()) for by_partition in (self.lost, self.unknown, self.resent)
-        )
+        kept = (self.lost, self.unknown, self.unread, self.resent)
+        stream.lost, stream.indeterminate, unread, stream.resent = (one.pop(partition, IntervalSet()) for one in kept)
         for known, others in (
             (stream.acked, [stream.indeterminate]),
             (stream.promised, [stream.indeterminate]),
-            (stream.seen, [stream.indeterminate, stream.lost]),
+            (stream.seen, [stream.indeterminate, unread]),
         ):
             known.add(0, end)
             for a, b in chain(*others):

@@ -271,6 +271,10 @@ def test_what_is_remembered_of_a_start_whose_records_have_expired_is_a_few_bytes
     assert sizes[2] - len(started(4, 40).dump()) < 20 * (150 + 40 * 12)
 
 
+WENT_WRONG = (158, 1032, 1234, 1004478503)
+"""Lives of which a row forgot who was read, or in which another stream's record was taken for the last promise."""
+
+
 class Twins(Life):
     """A life of starts, copies and expiry, judged by two trackers: one of them keeps every stream for ever."""
 
@@ -337,7 +341,7 @@ class Twins(Life):
 
 def test_a_row_judges_what_is_read_later_as_the_whole_stream_would() -> None:
     happened: Counter[str] = Counter()
-    for seed in cases("rows of expired streams", 10, 1):
+    for seed in (*WENT_WRONG, *cases("rows of expired streams", 10, 1)):
         dice = seeded(seed)
         twins = Twins(dice, dice.choice(["idempotent", "idempotent", "plain"]))
         twins.live(40)

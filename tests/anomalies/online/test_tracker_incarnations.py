@@ -534,9 +534,9 @@ def test_all_logs_that_were_asked_decide_together() -> None:
     topic = bench.tracker.state.topics[TOPIC]
     topic.other = OtherId("never-seen", 1, bench.now_ns)
     waits, scope = Reread(0, 1, OTHER_ID, 0), Scope(bench.tracker.state)
-    topic.logs[0].rereads[99] = waits
-    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, [[0, 3, 0, 0, 0]]), answered=True)
+    topic.logs[0].rereads[99], asked = waits, [[0, 3, 0, 0, 0, 0, 0, 0]]
+    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, asked), answered=True)
     assert scope.found.agreed == []
     del topic.logs[0].rereads[99]
-    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, [[0, 3, 0, 0, 0]]), answered=True)
+    other_id.fetched(scope, topic, Reread(0, 3, OTHER_ID, 0, asked), answered=True)
     assert [one.topic_id for one in scope.found.agreed] == ["never-seen"]

@@ -6,7 +6,7 @@ none is in it, it is. So a topic that was made again is noticed a moment later, 
 a promise.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from canary import facts as f
 from canary.anomalies.online.log import Log
@@ -24,6 +24,8 @@ _PROBES: Final = 10
 """So many probes of each at most: one may be lost, and the topic is the same."""
 _AGAIN_NS: Final = 5 * 10**9
 """Before that they are not read again."""
+_EXPIRED: Final = -1
+"""In place of the tag of a stream of which all has expired."""
 _SETTLED_NS: Final = 30 * 10**9
 """A broker that does not know of a new topic yet may give the known id once more; not for so long."""
 
@@ -35,11 +37,11 @@ def confirmed(scope: Scope, topic: Topic, asked: Ask) -> None:
         kept = topic.last_promised.setdefault(partition, [])
         if kept and clock.lately(scope.state, kept[-1].noted_ns, _SETTLED_NS):
             continue
-        last = _last(topic.logs[partition], known_end, now_ns) if known_end and partition in topic.logs else None
+        last = _last(topic, topic.logs[partition], known_end, now_ns) if known_end and partition in topic.logs else None
         topic.last_promised[partition] = [*kept[-1:], last] if last is not None else []
 
 
-def _last(log: Log, end: int, now_ns: int) -> LastPromised | None:
+def _last(topic: Topic, log: Log, end: int, now_ns: int) -> LastPromised | None:
     """Return the last promises below ``end`` that stand side by side."""
     claim = log.claims.get(end - 1)
     if claim is None:
@@ -47,7 +49,9 @@ def _last(log: Log, end: int, now_ns: int) -> LastPromised | None:
     sequence, tag = claim
     (*_, run) = log.claims.aligned(max(end - _PROBES, 0), end, sequence - end + 1, tag)
     number = end - max(run.key, end - _PROBES)
-    return LastPromised(end - number, number, sequence - number + 1, tag, retention.sent_by(log, end), now_ns)
+    writer, sent_ns = topic.streams[tag], retention.sent_by(log, end)
+    first = sequence - number + 1
+    return LastPromised(end - number, number, first, writer.producer_id, sent_ns, now_ns, writer.generation)
 
 
 def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
@@ -71,7 +75,9 @@ def told(scope: Scope, topic: Topic, fact: f.TopicSeen) -> None:
         for log, known in asked:
             end = known.offset + known.number
             number = request(scope, topic, log, known.offset, end, OTHER_ID, to_the_end=True)
-            log.rereads[number].expected = [[known.offset, known.number, known.sequence, known.tag, known.sent_ns]]
+            who = known.producer_id, known.generation, log.partition
+            expected = [known.offset, known.number, known.sequence, topic.index.get(who, _EXPIRED), known.sent_ns]
+            log.rereads[number].expected = [[*expected, *who]]
 
 
 def fetched(scope: Scope, topic: Topic, reread: Reread, *, answered: bool) -> None:
@@ -79,10 +85,12 @@ def fetched(scope: Scope, topic: Topic, reread: Reread, *, answered: bool) -> No
 
     Promises that somebody deleted show nothing; those whose time was over are in no log any more.
     """
-    ((offset, count, sequence, tag, sent_ns),) = reread.expected
+    ((offset, count, sequence, _, sent_ns, *who),) = reread.expected
     other = topic.other
     if other is None:
         return
+    writer = cast("tuple[int, int, int]", tuple(who))
+    tag = topic.index.get(writer, _EXPIRED)  # a row may be whole again, by this very reading
     if any(reread.delivered.aligned(offset, offset + count, sequence - offset, tag)):
         other.stands += 1
     elif answered and (reread.begins is None or retention.is_over(scope, topic, sent_ns)):
