@@ -15,7 +15,8 @@ And of the rest is excused
 * an aborted read of what had expired before it was read: a later leader that had deleted less gave it, and the tracker
   has forgotten the outcome;
 * an offset with two identities, the order of two sends, and a copy, where one of the two is of a transaction that is
-  not committed: a history of the probe log has no offsets of its writes, and no read_uncommitted consumer of its topic;
+  not committed, or was given to no read_committed consumer: a history of the probe log has no offsets of writes that
+  are not committed, and no read_uncommitted consumer of their topic;
 * an offset with two values, or a value at two offsets, in a log from which something went but by retention: a history
   has no word for a cut, and the next record gets the offset of what was cut off;
 * a consumer that jumped over what was not sent yet, into a place from which something was cut off, for the same reason;
@@ -130,17 +131,16 @@ class ExportedLife:
         return (case for name in names for case in self._offline.get(name, ()))
 
     def untold(self) -> set[tuple[Identity, int]]:
-        """Return which probes stand where, untold: those of transactions that are not committed.
+        """Return which probes of transactions stand where, untold: all but what a read_committed consumer was given.
 
-        The outcome of such a transaction has no offsets, and a history has no read_uncommitted consumers of its topic.
-        What a read_committed one was given is told all the same.
+        A history has no read_uncommitted consumers of their topic, and offsets of committed writes alone.
         """
         kept = promises(self._facts)
         polls = [x for x in self._facts if isinstance(x, f.Polled) and x.transaction_id is not None]
         acked = {(_identity(x), x.offset) for x in self._facts if isinstance(x, f.Acked) and x.offset is not None}
         told = {(_identity(x), x.offset) for x in polls if x.isolation == "read_committed"}
         placed = acked | {(_identity(x), x.offset) for x in polls}
-        return {(who, offset) for who, offset in placed - told if who not in kept}
+        return placed - told - {(who, offset) for who, offset in acked if who in kept}
 
     def was_cut(self, place: str) -> bool:
         """Whether something went from a log but by retention."""
