@@ -108,7 +108,14 @@ def gone(cluster: ClusterView) -> Iterator[str]:
 
 
 def other_ids(cluster: ClusterView) -> Iterator[str]:
-    """Yield a sentence for each probed topic of which brokers give another id than its own."""
+    """Yield a sentence for each topic, probed or watched, of which brokers give another id than its own."""
+    for topic in cluster.doubted:
+        if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
+            yield (
+                f"Brokers of {cluster.name} give two ids of the topic {topic.topic} "
+                f"{_since(cluster, topic.other_since_ns)}: whether it was made again, and what of it is gone, is "
+                "unknown until they have given one of them alone for 30 s."
+            )
     for topic in cluster.topics:
         if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
             since = _since(cluster, topic.other_since_ns)

@@ -112,6 +112,8 @@ class ClusterView:
     """For how long a runner has asked the cluster nothing about itself."""
     """What live runners know of the writes of each mode to each topic; without any, what the last one knew."""
     suspects: int = 0
+    doubted: list[TopicView] = field(default_factory=list)
+    """Topics that are watched and not probed, of which brokers give two ids."""
     audited: list[tuple[str, str, int]] = field(default_factory=list)
     """(check, severity, findings) of the last audit."""
     groups: GroupsSeen | None = None
@@ -298,6 +300,7 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
     view.partitions.sort(key=lambda one: (one.topic, one.partition))
     named = {one.topic for one in view.topics}
     view.topics += [one for one in shown.topics if one.topic not in named]
+    view.doubted += [one for one in shown.doubted if one not in view.doubted]
 
 
 def _take_present(view: ClusterView, shown: Published, runner: RunnerState) -> None:

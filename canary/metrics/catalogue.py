@@ -186,7 +186,7 @@ METRICS: dict[str, Metric] = {
         _counter("canary_ledger_errors_total", "Writes or fsyncs of the ledger that failed."),
         _gauge(
             "canary_suspects",
-            "Suspicions that wait for confirmation (a fresh re-read, two equal topic ids).",
+            "Suspicions that wait for confirmation: of a fresh re-read, or of which of two ids a topic has.",
             ("cluster", "kind"),
             runners="sum",
         ),

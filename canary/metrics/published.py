@@ -162,6 +162,7 @@ class Published:
         unanswered: The questions to the cluster that have no answer now.
         proofs: What is known of the writes of each mode to each topic; empty before this release.
         suspects: How many suspicions wait for confirmation.
+        doubted: The topics that are watched and not probed, of which brokers give two ids.
         places: The (topic, partition) that ``columns`` are about.
         columns: The series of partitions, of which there are many.
         measurements: All others.
@@ -191,6 +192,7 @@ class Published:
     watched_ns: int = 0
     """When the cluster was asked about itself last; 0: it is not to be asked now, or that is not known."""
     suspects: int = 0
+    doubted: tuple[TopicView, ...] = ()
     places: tuple[tuple[str, int], ...] = ()
     columns: tuple[Column, ...] = ()
     measurements: tuple[Measurement, ...] = ()

@@ -188,11 +188,13 @@ COVERAGE = (
         keep="5m",
         summary="Suspicions of {{ $labels.cluster }} are neither confirmed nor refuted",
         meaning="Records were found missing or wrong, and for five minutes neither a fresh re-read nor the topic's id "
-        "has settled it: whether they are lost is unknown.",
-        now="{{ $value | humanize }} records suspected as {{ $labels.kind }} in {{ $labels.cluster }}.",
+        "has settled it; or (topic-recreated) brokers give another id of a topic, too: whether anything is lost is "
+        "unknown.",
+        now="{{ $value | humanize }} suspected as {{ $labels.kind }} in {{ $labels.cluster }}.",
         advice=(
             "GET /api/v1/clusters/{cluster}/summary says which questions have no answer (`details`).",
             "See whether the leader of the partition answers fetches, and the controller describes topics.",
+            "Where brokers give a topic another id, too, one has old metadata: see which is cut off.",
         ),
     ),
     Rule(

@@ -266,7 +266,7 @@ TAKEN_OUT: Final = (
         (
             Edit(_RULES + "topology/vanished.py", "judge", "name in top.watched.names", "False"),
             Edit(_RULES + "topology/vanished.py", "_whole", "len(names) < _TOGETHER or left", "True"),
-            Edit(_RULES + "topology/regressions.py", "of_present_topic", "records != 0", "False"),
+            Edit(_RULES + "topology/watched_incarnations.py", "_is_another", "records != 0", "False"),
         ),
     ),
     Mend(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from canary.anomalies.online.topology.watched_incarnations import SETTLED_NS
 from canary.anomalies.violation import Violation
 from canary.facts import TopologySeen
 from simulation.cluster.groups import OFFSETS_TOPIC
@@ -137,7 +138,7 @@ def _recreated(world: World, said: Finding) -> str:
     former, now = evidence["former_topic_id"], evidence["topic_id"]
     if any(one == now and (former is None or former in ids[:at]) for at, one in enumerate(ids)):
         return ""
-    if said.violation.topic == WATCHED and _lied(world, said, "other-ids"):
+    if said.violation.topic == WATCHED and _lied(world, said, "other-ids", for_s=SETTLED_NS / 1e9):
         return ""  # it is not read, so that nothing contradicts them
     return f"its ids were {ids}"
 
@@ -153,9 +154,10 @@ def _end_fell(world: World, said: Finding) -> str:
     return "" if _lied(world, said, "low-ends") else removed_early(world, said)
 
 
-def _lied(world: World, said: Finding, harm: str) -> bool:
-    """Whether brokers told that lie before."""
-    return any(one.harm == harm and one.at <= max(said.at, default=said.told) for one in world.plan.strikes)
+def _lied(world: World, said: Finding, harm: str, for_s: float = 0.0) -> bool:
+    """Whether brokers told that lie before, for so long at least."""
+    until = max(said.at, default=said.told)
+    return any(one.harm == harm and one.at <= until and one.lasts >= for_s for one in world.plan.strikes)
 
 
 def _ended(world: World, said: Finding) -> str:

@@ -113,7 +113,7 @@ def test_a_canary_that_sees_nothing_says_so_and_not_that_promises_are_broken(cli
     assert "members: _TIMED_OUT" in client.get(f"{API}/clusters/prod/summary").json()["sentence"]
     store.violations.record("prod", [lost(2)])
     said = client.get(f"{API}/clusters/prod/summary").json()["sentence"]
-    assert said.startswith("prod has lost 1 acknowledged write. The canary of prod cannot judge now: describe_cluster")
+    assert said.startswith("prod has lost 1 acknowledged write. The canary of prod cannot judge now: members")
 
 
 def test_a_partition_that_takes_no_writes_is_named_on_the_page(client: Client, store: Store) -> None:

@@ -71,6 +71,14 @@ def test_a_topic_that_answers_with_a_former_id_is_unknown_and_named() -> None:
     assert judged(proof(), topics=[former | {"other_since_ns": NOW_NS - 9 * S}]).level == "safe"
 
 
+def test_a_watched_topic_of_which_brokers_give_two_ids_is_unknown_and_named() -> None:
+    other = {"topic": "orders", "topic_id": "a", "other_id": "b", "other_since_ns": NOW_NS - 20 * S}
+    said = judged(proof(), doubted=[other])
+    assert said.level == "unknown"
+    assert "give two ids of the topic orders" in said.sentence
+    assert judged(proof(), doubted=[other | {"other_since_ns": NOW_NS - 9 * S}]).level == "safe"
+
+
 def test_a_mode_that_never_acknowledged_a_write_is_not_hidden_by_another() -> None:
     never = proof("transactional", acknowledged_ns=0, verified_ns=0, silent=shortfall(0, 1, 2))
     said = judged(proof(), never)

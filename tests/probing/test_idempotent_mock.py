@@ -159,7 +159,7 @@ def test_a_partition_that_does_not_answer_is_not_given_more_and_holds_up_no_othe
 ) -> None:
     sender = producer(inbox, partitions=[0, 1], max_in_flight=3)
     sender.start()
-    until(lambda: len(fakes[0].taken) == 6, 30, "all of them taken")  # a probe is told before it is taken
+    until(lambda: fakes and len(fakes[0].taken) == 6, 30, "all of them taken")  # a probe is told before it is taken
     for partition, delivered in list(fakes[0].taken):
         if partition == 1:
             fakes[0].report(delivered, KafkaError(KafkaError._MSG_TIMED_OUT))
@@ -267,7 +267,7 @@ def test_what_is_in_flight_when_the_topic_is_made_again_is_of_the_generation_tha
     sender = producer(inbox, partitions=[0], interval=3600)
     sender.start()
     inbox.wait(lambda: len(inbox.of(Sent)) == 1)
-    until(lambda: len(fakes[0].taken) == 1, 30, "it is taken")
+    until(lambda: fakes and len(fakes[0].taken) == 1, 30, "it is taken")
     sender.retarget(2, b"tag2", [0])
     inbox.wait(lambda: len(inbox.of(Sent)) == 2)
     assert [(f.generation, f.sequence) for f in inbox.of(Indeterminate)] == [(1, 0)]

@@ -357,7 +357,7 @@ def test_nothing_is_known_of_a_partition_because_a_process_before_had_asked(
         return False
 
     monkeypatch.setattr(Disk, "append", full)
-    monkeypatch.setattr(connection, "cluster_id", lambda _: "cluster")
+    monkeypatch.setattr(connection, "cluster_id", lambda *_: "cluster")
     monkeypatch.setattr(ClusterRunner, "_probe_one", probes)
     with Store.connect(f"sqlite:///{tmp_path}/store.db", timeout=60) as store:
         stores.upgrade(store)
@@ -373,7 +373,7 @@ def test_what_is_forgotten_is_said_though_the_last_that_is_known_is_that_nothing
 ) -> None:
     """Another cluster answered behind the address, and the facts since the snapshot are gone."""
 
-    def no_answer(_: object) -> str:
+    def no_answer(*_: object) -> str:
         raise connection.NoAnswerError("no answer", "_TRANSPORT")
 
     monkeypatch.setattr(connection, "cluster_id", no_answer)
@@ -402,7 +402,7 @@ def test_a_start_says_how_far_the_machines_clock_was_set_before_it(
         def now_ns(self) -> int:
             return super().now_ns() - 3600 * 10**9
 
-    def no_answer(_: object) -> str:
+    def no_answer(*_: object) -> str:
         raise connection.NoAnswerError("no answer", "_TRANSPORT")
 
     monkeypatch.setattr(connection, "cluster_id", no_answer)

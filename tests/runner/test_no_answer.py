@@ -37,7 +37,7 @@ def test_a_cluster_that_never_answered_has_series_at_0_and_says_what_it_waits_fo
 ) -> None:
     asked: list[int] = []
 
-    def no_answer(_admin: object) -> str:
+    def no_answer(*_: object) -> str:
         asked.append(1)
         raise connection.NoAnswerError("the cluster does not answer", "_TRANSPORT")
 

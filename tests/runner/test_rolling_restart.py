@@ -122,7 +122,7 @@ def expired_and_made_again(lab: Lab, canary: Canary) -> None:
     admin.delete_topics(["orders"])["orders"].result(20)
     made(admin, "orders")
     produced(lab, 30)
-    canary.until(lambda: canary.violations("topic-recreated"), 30, "the new incarnation is recognised")
+    canary.until(lambda: canary.violations("topic-recreated"), 90, "the new incarnation is recognised")
     canary.until_probing()
 
     def said() -> list[tuple[str, str, str]]:

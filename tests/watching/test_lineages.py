@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from canary.anomalies.online import Tracker
+from canary.facts import TopologySeen
 from canary.watching.elections.lineages import Lineages, Present
 
 if TYPE_CHECKING:
@@ -135,4 +136,6 @@ def test_what_a_stalled_leader_answers_of_a_former_topic_is_not_taken_for_the_pr
     ):
         told.now_ns += S
         tracker.fold(told.facts(epoch, end, begun, topic_id, 1))
+    assert tracker.drain().violations == []
+    tracker.fold([TopologySeen(told.now_ns + second * S, 1, "probe") for second in range(32)])
     assert [one.kind for one in tracker.drain().violations] == ["topic-recreated"]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from canary.anomalies.online.log import Log, Reader
 from canary.anomalies.online.state import State
 from canary.anomalies.online.stream import sent_time
+from canary.anomalies.online.topology import watched_incarnations
 
 STALLED_NS = 10 * 10**9
 """A consumer is stalled when it has had something to read and has read nothing for this long."""
@@ -21,7 +22,9 @@ def suspects(state: State) -> dict[str, int]:
                 counts["truncation"] = counts.get("truncation", 0) + 1
             for held in log.held.values():
                 counts[held.violation.kind] = counts.get(held.violation.kind, 0) + held.violation.count
-    return counts
+    watched = {one.topic for one in watched_incarnations.doubted(state)}
+    ids = len(watched) + sum(topic.other is not None for topic in state.topics.values())
+    return counts | ({"topic-recreated": ids} if ids else {})
 
 
 def stalled(state: State, log: Log, reader: Reader) -> bool:

@@ -15,6 +15,8 @@ ISOLATIONS = frozenset({READ_COMMITTED, READ_UNCOMMITTED})
 """The readers that every topic has are called after them."""
 _ALL = 1 << 62
 """Above every sequence."""
+_LONG_NS = 60 * 10**9
+"""What is not known to be whole for so long, though it works, is over, too: by itself no outage stays open for ever."""
 
 
 @dataclass(slots=True)
@@ -280,3 +282,13 @@ class Log:
     def busy(self) -> bool:
         """Whether a question about this log is still open."""
         return bool(self.missing or self.unplaced or self.rereads or self.wanted or self.regression)
+
+    def is_settled(self, since_ns: int, for_ns: int) -> bool:
+        """Return whether the end of an outage may be told: the log is whole, or that is not known for long.
+
+        So nobody is told that an outage is over a moment before being told what it has taken. The log is whole if an
+        answer that was asked for after ``since_ns`` had all that was promised, and nothing is in doubt or held.
+        ``for_ns``: for how long the place works again; less than 0 where the clock was set back meanwhile.
+        """
+        is_whole = self.whole.known_ns > since_ns and not (self.busy or self.held)
+        return is_whole or not 0 <= for_ns < _LONG_NS

@@ -30,12 +30,18 @@ from canary.anomalies.online.topology import (
     quorum,
     regressions,
     timeline,
+    watched_incarnations,
 )
 from canary.anomalies.topology_change import TopologyChange
 from canary.anomalies.violation import Violation, violation_of
 from canary.facts.batch import runs
 
 _Dated = TypeVar("_Dated", Violation, TopologyChange)
+
+
+def _topology_seen(scope: Scope, fact: f.TopologySeen) -> None:
+    timeline.topology_seen(scope, fact)
+    watched_incarnations.judge(scope)
 
 
 def _reported(scope: Scope, fact: f.Reported) -> None:
@@ -89,7 +95,7 @@ _HANDLERS: dict[type[f.Fact], Callable[[Scope, Any], None]] = {
     f.WatchedGone: timeline.watched_gone,
     f.WatchedConfigured: timeline.configured,
     f.WatchedListed: regressions.listed,
-    f.TopologySeen: timeline.topology_seen,
+    f.TopologySeen: _topology_seen,
     f.EpochSeen: lineages.seen,
     f.QuorumSeen: quorum.seen,
     f.ClockSeen: clock.seen,

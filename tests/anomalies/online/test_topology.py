@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from canary import facts as f
 from canary.anomalies.online import Tracker
+from canary.anomalies.online.topology.watched_incarnations import doubted
 
 if TYPE_CHECKING:
     from canary.anomalies.topology_change import TopologyChange
@@ -270,6 +271,12 @@ def listed(c: Cluster, end: int, epoch: int = 0, topic_id: str = "o-1") -> None:
     c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, 0, 0, end, end, epoch))
 
 
+def stays(c: Cluster, end: int, epoch: int, topic_id: str) -> None:
+    """Another id is given, and for half a minute no other one."""
+    for _ in range(32):
+        listed(c, end, epoch, topic_id)
+
+
 def test_an_end_that_goes_back_is_an_offset_regression_at_the_new_end() -> None:
     c = cluster()
     for end, epoch in ((100, 1), (120, 1), (80, 2), (80, 2)):
@@ -283,22 +290,74 @@ def test_a_topic_made_again_is_said_once_though_some_broker_still_tells_its_form
     None
 ):
     c = cluster()
-    for topic_id, end in (("o-1", 100), ("o-2", 5), ("o-1", 100), ("o-2", 6), ("o-1", 100), ("o-2", 7)):
+    listed(c, 100, 0, "o-1")
+    listed(c, 5, 0, "o-2")
+    given_ns = c.now_ns
+    for topic_id, end in (("o-1", 100), ("o-2", 6), ("o-1", 100), ("o-2", 7)):
         listed(c, end, 0, topic_id)
+    assert c.said == []
+    stays(c, 8, 0, "o-2")
     assert c.said == [("topic-recreated", "orders", None)]
+    (said,) = c.open.values()
+    assert said.happened_before_ns == given_ns, "when it was given first"
+    for topic_id, end in (("o-1", 100), ("o-2", 9), ("o-1", 100), ("o-2", 10)):
+        listed(c, end, 0, topic_id)
     c.fold(f.WatchedGone(c.now_ns, c.sample, "orders"))
     del c.partitions["orders", 0], c.told["orders", 0]
     c.rounds(20)
     c.set("orders", 0, 1, "1,2,3")
     for end in (0, 1, 2):
-        listed(c, end, 0, "o-3")
+        stays(c, end, 0, "o-3")
     assert c.said == [("topic-recreated", "orders", None)] * 2
+
+
+def test_a_broker_that_gives_another_id_of_a_watched_topic_makes_it_no_other_one_and_hides_no_cut() -> None:
+    c = cluster()
+    for turn in range(100):
+        listed(c, 100 + turn, 0, "lie" if turn % 3 == 2 else "o-1")
+    assert c.said == []
+    assert list(doubted(c.tracker.state)) == [], "nobody watches it"
+    c.tracker.state.topology.watched.names.append("orders")
+    assert [one.topic for one in doubted(c.tracker.state)] == ["orders"]
+    for turn in range(48):
+        listed(c, 80, 0, "lie" if turn % 3 == 2 else "o-1")
+    assert c.said == [("offset-regression", "orders", 0)]
+    for _ in range(40):
+        listed(c, 80, 0, "o-1")
+    assert (len(c.said), list(doubted(c.tracker.state))) == (1, []), "the question is over"
+
+
+def test_a_topic_that_a_frozen_broker_gives_its_former_id_for_long_is_judged_meanwhile() -> None:
+    c = cluster()
+    listed(c, 100, 0, "o-1")
+    stays(c, 5, 0, "o-2")
+    for end, epoch, topic_id in ((100, 0, "o-1"), (50, 1, "o-2"), (100, 0, "o-1"), (40, 1, "o-2"), (100, 0, "o-1")):
+        listed(c, end, epoch, topic_id)
+    for _ in range(16):
+        listed(c, 40, 1, "o-2")
+        listed(c, 100, 0, "o-1")
+    assert c.said == [("topic-recreated", "orders", None), ("offset-regression", "orders", 0)]
+
+
+def test_a_question_about_a_topics_id_survives_a_restart_and_ends_with_the_topic() -> None:
+    c = cluster()
+    listed(c, 100, 0, "o-1")
+    listed(c, 5, 0, "o-2")
+    c.tracker = Tracker.load(c.tracker.dump())
+    c.rounds(60)
+    assert c.said == [], "nobody gives any id meanwhile"
+    stays(c, 5, 0, "o-2")
+    assert c.said == [("topic-recreated", "orders", None)]
+    listed(c, 5, 0, "o-3")
+    c.fold(f.WatchedGone(c.now_ns, c.sample, "orders"))
+    assert list(doubted(c.tracker.state)) == []
 
 
 def test_the_first_end_of_a_topic_made_again_may_be_a_stalled_leaders_of_the_former_one() -> None:
     c = cluster()
     for topic_id, end in (("o-1", 100), ("o-2", 100), ("o-2", 5), ("o-2", 5), ("o-2", 6)):
         listed(c, end, 0, topic_id)
+    stays(c, 6, 0, "o-2")
     assert c.said == [("topic-recreated", "orders", None)]
     for end in (4, 4):
         listed(c, end, 0, "o-2")
@@ -328,6 +387,7 @@ def test_two_looks_within_a_moment_are_one_unless_the_leader_is_a_newer_one() ->
     for _ in range(5):
         look(3, 0, "o-1", 0.1)  # the next incarnation's end, told with the former id
     look(3, 0, "o-2", 0.1)
+    stays(c, 3, 0, "o-2")
     assert [kind for kind, _, _ in c.said] == ["topic-recreated"]
     look(50, 1, "o-2", 1)
     look(40, 2, "o-2", 0.1)
@@ -347,7 +407,7 @@ def test_answers_of_yesterday_retention_and_another_incarnation_are_no_regressio
     for end, epoch in ((100, 1), (110, 2), (100, 1), (100, 1), (112, 2), (90, 2), (113, 2)):
         listed(c, end, epoch)
     assert c.said == []
-    listed(c, 5, 0, "o-2")
+    stays(c, 5, 0, "o-2")
     listed(c, 6, 0, "o-2")
     assert c.said == [("topic-recreated", "orders", None)]
 

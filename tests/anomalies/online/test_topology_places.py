@@ -9,7 +9,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.topology.timeline import everything
-from tests.anomalies.online.test_topology import Cluster, S, cluster, listed
+from tests.anomalies.online.test_topology import Cluster, S, cluster, listed, stays
 
 if TYPE_CHECKING:
     from canary.anomalies.online.topology.state import Topology
@@ -177,7 +177,7 @@ def test_what_held_of_a_topics_former_incarnation_ended_with_it() -> None:
     c.set("orders", 0, -1, "1")
     c.rounds(12)
     assert c.kinds() == ["offline-partition"]
-    listed(c, 5, 1, "o-2")
+    stays(c, 5, 1, "o-2")
     assert c.kinds() == ["topic-recreated"]
     for _ in range(6):
         listed(c, 5, 1, "o-2")

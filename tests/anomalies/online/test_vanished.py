@@ -7,7 +7,7 @@ import pytest
 from canary import facts as f
 from canary.anomalies.online import Tracker
 from canary.anomalies.online.topology.state import Watched
-from tests.anomalies.online.test_topology import Cluster
+from tests.anomalies.online.test_topology import Cluster, stays
 
 LISTED = ("orders", "logs-1", "logs-2", "__consumer_offsets")
 
@@ -75,10 +75,9 @@ def test_a_named_topic_that_is_made_again_is_critical_if_it_held_records_and_its
         asked(c, "orders")
     for _ in range(2):
         c.set("orders", 0, 2, "1,2,3")
-        c.round()
-        ended(c, "o-2", 0, 0)
+        stays(c, 0, 0, "o-2")
     assert [v.severity for v in c.open.values() if v.kind == "topic-recreated"] == [severity]
-    ended(c, "o-3", 0, 0)
+    stays(c, 0, 0, "o-3")
     assert [v.severity for v in c.open.values() if v.kind == "topic-recreated"] == [severity, "warning"], "it was empty"
 
 
@@ -103,7 +102,7 @@ def test_a_topic_that_was_made_again_as_it_was_is_left_of_a_pattern() -> None:
     """The sampler tells a place again only where it has changed."""
     c = watching(["orders"], ["*"])
     ended(c, "o-1", 30, 100)
-    ended(c, "o-2", 0, 0)
+    stays(c, 0, 0, "o-2")
     not_listed(c, "logs-1", "logs-2")
     said = asked(c, "logs-1", "logs-2")
     assert said == [

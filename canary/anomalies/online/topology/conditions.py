@@ -11,7 +11,6 @@ from typing import Any
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import elections
-from canary.anomalies.online.topology.settling import is_settled
 from canary.anomalies.online.topology.state import UNKNOWN_LEADER, Condition, Known, Place, Topology
 from canary.anomalies.policy import BY_BROKERS, is_due
 from canary.anomalies.violation import Violation
@@ -76,7 +75,7 @@ def _may_end(scope: Scope, key: Key, now: int) -> bool:
         return True
     if condition.over_watched_ns is None:
         condition.over_watched_ns = now
-    return is_settled(log, condition.at_ns, now - condition.over_watched_ns)
+    return log.is_settled(condition.at_ns, now - condition.over_watched_ns)
 
 
 def _kinds(top: Topology, at: tuple[str, int], known: Known, place: Place) -> Iterator[str]:

@@ -10,15 +10,19 @@ Only logs of topics with an id are judged: a topic that is made again begins at 
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.topology import timeline
-from canary.anomalies.online.topology.regressions import of_present_topic
+from canary.anomalies.online.topology import timeline, watched_incarnations
 from canary.anomalies.online.topology.state import Lineage
 
 
 def seen(scope: Scope, fact: f.EpochSeen) -> None:
     """An epoch of a log that the operator named, or a higher high watermark in it."""
-    if fact.start < 0 or fact.leader_epoch < 0 or not of_present_topic(scope, fact.topic, fact.topic_id):
+    if fact.start < 0 or fact.leader_epoch < 0:
         return
+    with watched_incarnations.judged_by(scope, fact.topic, fact.partition, fact.topic_id):
+        _seen(scope, fact)
+
+
+def _seen(scope: Scope, fact: f.EpochSeen) -> None:
     top, key = scope.state.topology, (fact.topic, fact.partition)
     known = top.lineages.get(key)
     fresh = Lineage(fact.topic_id, fact.leader_epoch, fact.leader, fact.start, fact.end, fact.leader_epoch)

@@ -18,7 +18,7 @@ from canary import facts as f
 from canary.anomalies.online.log import Log
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import Stall, State, Topic
-from canary.anomalies.online.topology import clock, settling
+from canary.anomalies.online.topology import clock
 from canary.anomalies.online.topology.standstills import (
     AT,
     PRODUCER,
@@ -119,7 +119,7 @@ def _is_over(state: State, key: str, stall: Stall) -> bool:
     else:
         goes_on = kind == PRODUCER and log.acked_ns > stall.since_ns  # a record with a right stamp ends _CLOCK
     stall.over_ns = 0 if not goes_on else stall.over_ns or state.now_ns
-    return goes_on and (stall.said is None or settling.is_settled(log, stall.said.at_ns, state.now_ns - stall.over_ns))
+    return goes_on and (stall.said is None or log.is_settled(stall.said.at_ns, state.now_ns - stall.over_ns))
 
 
 def _sees_again(state: State, refused_ns: int) -> bool:

@@ -10,7 +10,7 @@ Not seen: records that are cut off and written again between two samples of a bu
 
 from canary import facts as f
 from canary.anomalies.online.scope import Scope, Where
-from canary.anomalies.online.topology import timeline, vanished
+from canary.anomalies.online.topology import timeline, watched_incarnations
 from canary.anomalies.online.topology.state import End
 
 _ANEW_NS = 3_000_000_000
@@ -21,19 +21,21 @@ _APART_NS = 900_000_000
 
 def listed(scope: Scope, fact: f.WatchedListed) -> None:
     """Start, end and last stable offset of a partition that the operator named."""
-    top = scope.state.topology
     if fact.start < 0 or fact.end < fact.start:
         return
-    key = (fact.topic, fact.partition)
-    if not of_present_topic(scope, fact.topic, fact.topic_id):
-        return
-    known = top.ends.get(key)
+    with watched_incarnations.judged_by(scope, fact.topic, fact.partition, fact.topic_id):
+        _listed(scope, fact)
+
+
+def _listed(scope: Scope, fact: f.WatchedListed) -> None:
+    top, key = scope.state.topology, (fact.topic, fact.partition)
+    known, doubted = top.ends.get(key), timeline.is_in_question(scope, fact.topic)
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
         return  # a former leader
     fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample, at_ns=fact.at_ns)
     if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
         top.ends[key] = fresh  # a first look; or the epoch went back, which is reported: compare from here on
-        if known is None and timeline.was_recreated(scope, fact.topic):
+        if known is None and (doubted or timeline.was_recreated(scope, fact.topic)):
             fresh.anew_ns = fact.at_ns
         return
     fresh.anew_ns = known.anew_ns
@@ -41,7 +43,7 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         top.ends[key] = fresh
         return
     if known.doubt_sample is not None and fact.sample > known.doubt_sample:
-        _look_again(scope, fact, known, fresh)
+        _look_again(scope, fact, known, fresh, doubted=doubted)
     elif fact.end >= known.end:
         top.ends[key] = fresh
     elif known.doubt_sample is None:
@@ -49,35 +51,14 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
         known.doubt_end, known.doubt_epoch = fact.end, fact.leader_epoch
 
 
-def of_present_topic(scope: Scope, topic: str, topic_id: str | None) -> bool:
-    """Take the id of a topic that is not probed; return False if it is a former one's, by a broker's old metadata."""
-    before = scope.state.topology.topics.get(topic)
-    if before is not None and topic_id in before.dead_ids:
-        return False
-    former_id = before.topic_id if before is not None else None
-    records = None if before is None else vanished.records_of(scope.state.topology, topic, before)
-    timeline.topic_seen(scope, topic, topic_id)
-    was_said = before is not None and before.said_gone
-    if before is not None:
-        before.said_gone = False
-    if before is not None and former_id is not None and topic_id is not None and topic_id != former_id:
-        is_news = topic in scope.state.topology.watched.names and records != 0 and not was_said
-        scope.report(
-            "topic-recreated",
-            Where(topic),
-            f"topic {topic} was deleted and made again{f': {records:,} records were in it' if records else ''}",
-            severity="critical" if is_news else "warning",
-            evidence={"former_topic_id": former_id, "topic_id": topic_id, "promises_voided": 0, "records": records},
-            by="watch",
-            after_ns=before.former_ns,
-        )
-    return True
+def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End, *, doubted: bool) -> None:
+    """Decide a doubt: the end is still lower, or was lower under a newer leader, or it was no cut.
 
-
-def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End) -> None:
-    """Decide a doubt: the end is still lower, or was lower under a newer leader, or it was no cut."""
+    While the topic's id is ``doubted`` the end may be that of another topic's log, for as long as that may be.
+    """
     newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
-    if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < _APART_NS:
+    newer, apart_ns = newer and not doubted, watched_incarnations.SETTLED_NS if doubted else _APART_NS
+    if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < apart_ns:
         return
     top, key = scope.state.topology, (fact.topic, fact.partition)
     top.ends[key] = fresh

@@ -4,6 +4,7 @@ Written as it is into the ledger's snapshots, like canary.anomalies.online.state
 """
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 UNKNOWN_LEADER = -2
@@ -88,6 +89,25 @@ class Known:
     """How many records it had when it was no longer listed; None: not known."""
     said_gone: bool = False
     """Its end is reported, and it was not seen since."""
+    others: "dict[str, OtherIncarnation]" = field(default_factory=dict)
+    """By id, what brokers say that it is in place of ``topic_id``, of a topic that is not probed."""
+    told_id: str | None = None
+    """The id that they gave last."""
+
+
+@dataclass(slots=True)
+class OtherIncarnation:
+    """Another id that brokers give of a topic since ``since_ns``, last at ``told_ns``; its logs, by partition.
+
+    ``alone_ns``: for how long it was given since somebody gave the known one.
+    """
+
+    since_ns: int
+    told_ns: int
+    alone_ns: int = 0
+    ends: "dict[int, End]" = field(default_factory=dict)
+    epochs: "dict[int, Epoch]" = field(default_factory=dict)
+    lineages: "dict[int, Lineage]" = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -96,6 +116,10 @@ class Watched:
 
     names: list[str] = field(default_factory=list)
     patterns: list[str] = field(default_factory=list)
+
+    def has(self, topic: str) -> bool:
+        """Return whether the settings name ``topic``, or a pattern of theirs fits it."""
+        return topic in self.names or any(fnmatchcase(topic, pattern) for pattern in self.patterns)
 
 
 @dataclass(slots=True)

@@ -91,6 +91,7 @@ def partition_seen(scope: Scope, fact: f.PartitionSeen | f.WatchedPartition, *, 
 def topic_seen(scope: Scope, name: str, topic_id: str | None) -> None:
     """The id of a probed topic, or of one whose offsets are watched; another id is another topic."""
     known = topic_of(scope, name, ours=name in scope.state.topics)
+    known.said_gone = False
     if known.topic_id is not None and topic_id is not None and topic_id != known.topic_id:
         former = [*(one for one in known.dead_ids if one != topic_id), known.topic_id]
         known.dead_ids, known.former_ns = former[-_DEAD_IDS_KEPT:], known.seen_ns
@@ -118,6 +119,7 @@ def topic_gone(scope: Scope, name: str) -> None:
         return
     if not known.ours:
         vanished.not_listed(scope, name, known)
+        known.others.clear()
     forget(scope, name, known)
     if not known.ours:
         if known.topic_id is None:  # a topic whose id is known is recognised when it is recreated
@@ -247,7 +249,7 @@ def epoch_listed(scope: Scope, topic: str, partition: int, epoch: int | None, *,
             _place_epoch(scope, topic, partition, epoch)
         return True
     known.lower += 1
-    if known.lower < (_FORMER_TIMES if stands else _LOWER_TIMES):
+    if known.lower < (_FORMER_TIMES if stands else _LOWER_TIMES) or is_in_question(scope, topic):
         return False
     if epoch < known.epoch:
         summary = f"the leader epoch went back from {known.epoch} to {epoch}"
@@ -284,6 +286,12 @@ def is_latest(scope: Scope, topic: str, partition: int, epoch: int) -> bool:
     """Whether no higher leader epoch than this one was seen."""
     known = scope.state.topology.epochs.get((topic, partition))
     return known is None or epoch >= max(known.epoch, known.highest)
+
+
+def is_in_question(scope: Scope, topic: str) -> bool:
+    """Whether brokers give two ids of a watched topic: the one may come with an answer about the other one's log."""
+    known = scope.state.topology.topics.get(topic)
+    return known is not None and bool(known.others)
 
 
 def was_recreated(scope: Scope, topic: str) -> bool:

@@ -30,7 +30,7 @@ def not_listed(scope: Scope, name: str, known: Known) -> None:
     """A topic that was listed is not any more."""
     top = scope.state.topology
     known.records = records_of(top, name, known)
-    if name in top.watched.names or any(fnmatchcase(name, pattern) for pattern in top.watched.patterns):
+    if top.watched.has(name):
         top.vanished[name] = Vanished(scope.state.now_ns, known.topic_id or "", known.records, known.seen_ns)
 
 

@@ -1,0 +1,123 @@
+"""Which of the ids that brokers give of a watched topic is its own: what counts, and for how long."""
+
+from __future__ import annotations
+
+import pytest
+
+from canary import facts as f
+from canary.anomalies.online.topology.state import Watched
+from canary.anomalies.online.topology.watched_incarnations import doubted
+from tests.anomalies.online.test_lineages import told
+from tests.anomalies.online.test_topology import Cluster, cluster, listed, stays
+from tests.anomalies.online.test_vanished import asked, not_listed
+
+
+def watching() -> Cluster:
+    c = cluster()
+    c.tracker.state.topology.watched = Watched(["orders"])
+    listed(c, 100)
+    return c
+
+
+def severities(c: Cluster) -> list[tuple[str, str]]:
+    return [(v.kind, v.severity) for v in c.open.values()]
+
+
+def test_an_id_of_before_is_said_to_be_one() -> None:
+    c = watching()
+    last_ns = c.now_ns
+    stays(c, 5, 0, "o-2")
+    (found,) = c.open.values()
+    assert found.happened_after_ns == last_ns, "when the former one was given last"
+    listed(c, 100)
+    assert [(one.other_id, one.is_former) for one in doubted(c.tracker.state)] == [("o-1", True)]
+    stays(c, 100, 0, "o-1")
+    assert [v.summary for v in c.open.values()] == [
+        "topic orders was deleted and made again: 100 records were in it",
+        "topic orders has a former id again: 5 records were in it",
+    ]
+
+
+def test_an_answer_without_an_id_is_no_other_topics() -> None:
+    c = watching()
+    for _ in range(40):
+        c.round()
+        told(c, 0, 0, 100, topic_id=None)
+    assert (list(doubted(c.tracker.state)), c.said) == ([], [])
+
+
+def test_a_topic_that_was_only_hidden_may_still_be_made_again() -> None:
+    c = watching()
+    c.set("orders", 0, 1, "1,2,3")
+    c.rounds(2)
+    not_listed(c, "orders")
+    assert asked(c, "orders") == [("watched-topic-gone", "orders", "critical")]
+    c.set("orders", 0, 1, "1,2,3")
+    for _ in range(3):
+        listed(c, 100)
+    stays(c, 0, 0, "o-2")
+    assert severities(c)[-1] == ("topic-recreated", "critical"), "what was said is not of these records"
+
+
+def test_what_is_said_to_be_gone_is_not_what_was_written_since() -> None:
+    c = watching()
+    c.set("orders", 0, 1, "1,2,3")
+    c.rounds(2)
+    not_listed(c, "orders")
+    assert asked(c, "orders") == [("watched-topic-gone", "orders", "critical")]
+    stays(c, 50, 0, "o-2")
+    assert severities(c)[-1] == ("topic-recreated", "warning")
+    stays(c, 0, 0, "o-3")
+    assert severities(c)[-1] == ("topic-recreated", "critical")
+
+
+def test_a_cut_shows_in_what_was_known_of_the_log_while_it_was_in_question() -> None:
+    c = watching()
+    c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-2", 1, 0, 50, 50, 0))
+    stays(c, 5, 0, "o-2")
+    for _ in range(2):
+        c.round()
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-2", 1, 0, 40, 40, 0))
+    assert c.said == [("topic-recreated", "orders", None), ("offset-regression", "orders", 1)]
+
+
+def test_time_in_which_nobody_says_an_id_is_not_time_in_which_nobody_says_the_known_one() -> None:
+    """One broker with old metadata, and then an outage."""
+    c = watching()
+    for _ in range(4):
+        listed(c, 5, 0, "o-2")
+        c.rounds(60)
+    assert c.said == []
+    for _ in range(18):
+        listed(c, 5, 0, "o-2")
+    assert c.said == [], "3 s for each pause, and 18 s"
+    stays(c, 5, 0, "o-2")
+    assert severities(c) == [("topic-recreated", "critical")]
+
+
+def test_what_only_epochs_tell_is_what_was_told_last() -> None:
+    c = cluster()
+    told(c, 4, 60, 120)
+    told(c, 0, 0, 5, topic_id="o-2")
+    told(c, 0, 0, 7, topic_id="o-3")
+    c.rounds(29)
+    assert c.said == []
+    c.rounds(2)
+    (found,) = c.open.values()
+    assert (found.kind, found.evidence["topic_id"]) == ("topic-recreated", "o-3")
+    told(c, 4, 60, 120)
+    told(c, 0, 0, 8, topic_id="o-3")
+    c.rounds(60)
+    assert len(c.said) == 1, "the known one was told last"
+
+
+@pytest.mark.parametrize("epoch", [0, 3, 4])
+def test_the_known_id_may_come_with_an_answer_about_the_other_topics_log(epoch: int) -> None:
+    """One broker tells ids, another one offsets: the first has old metadata, the second leads the new topic."""
+    c = watching()
+    listed(c, 100, 3)
+    for turn in range(20):
+        listed(c, 5, epoch, "o-2" if turn % 2 == 0 else "o-1")
+    assert c.said == []
+    stays(c, 5, epoch, "o-2")
+    assert c.said == [("topic-recreated", "orders", None)]
