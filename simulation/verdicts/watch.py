@@ -29,6 +29,8 @@ class Watch:
         self.wrong: list[str] = []
         self._world = world
         self._blocked_since: float | None = None
+        self._home = 0.0
+        """Since when no client may be in another cluster."""
         nothing = cast("Any", None)
         self._state = State(
             world.store.store,
@@ -50,6 +52,8 @@ class Watch:
         schedule = self._world.schedule
         while not self._world.over:
             schedule.park(schedule.now + LOOK_S)
+            if self._world.cluster.another is not None:
+                self._home = schedule.now
             self.look()
 
     def _unproven(self) -> str | None:
@@ -66,13 +70,13 @@ class Watch:
             if (
                 known is not None
                 and known != ids[-1]
-                and now - max(world.chronicle.made_at(topic), world.began, world.woke) > late_s
+                and now - max(world.chronicle.made_at(topic), world.began, world.woke, self._home) > late_s
             ):
                 return f"{topic} has the id {ids[-1]}, and not {known}, since {world.chronicle.made_at(topic):.0f} s"
         modes = world.settings.clusters[0].modes.enabled()
         for mode, topic in set(world.truth.producers.values()):
             silent_s = GRACE_S + max(10 * modes[mode].interval, 60.0)
-            last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began, world.woke)
+            last = max(world.truth.promised_at.get((mode, topic), 0.0), world.began, world.woke, self._home)
             if WORKLOADS[mode].topic != "none" and mode in world.modes_on() and now - last > silent_s:
                 return f"the mode {mode} has promised nothing since {last:.0f} s"
         return None
