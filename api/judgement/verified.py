@@ -114,7 +114,7 @@ def other_ids(cluster: ClusterView) -> Iterator[str]:
             yield (
                 f"Brokers of {cluster.name} give two ids of the topic {topic.topic} "
                 f"{_since(cluster, topic.other_since_ns)}: whether it was made again, and what of it is gone, is "
-                "unknown until they have given one of them alone for 30 s."
+                "unknown until they have given one of them alone for a while (30 s to 10 min)."
             )
     for topic in cluster.topics:
         if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:

@@ -63,8 +63,13 @@ def _lie(
         if not may(world):
             return None
         setattr(world.cluster, field, told(dice))
-        stays = BUG_BEATS * world.plan.beat * dice.random()
-        return lambda: world.later(stays, lambda: setattr(world.cluster, field, None))
+        began, stays = world.schedule.now, BUG_BEATS * world.plan.beat * dice.random()
+
+        def truth() -> None:
+            setattr(world.cluster, field, None)
+            world.lies.setdefault(name, []).append((began, world.schedule.now))
+
+        return lambda: world.later(stays, truth)
 
     BUGS.enter(name, begin, 0.5)
 

@@ -156,8 +156,8 @@ def _end_fell(world: World, said: Finding) -> str:
 
 def _lied(world: World, said: Finding, harm: str, for_s: float = 0.0) -> bool:
     """Whether brokers told that lie before, for so long at least."""
-    until = max(said.at, default=said.told)
-    return any(one.harm == harm and one.at <= until and one.lasts >= for_s for one in world.plan.strikes)
+    at = max(said.at, default=said.told)
+    return any(min(until, at) - began >= for_s for began, until in world.lies.get(harm, ()))
 
 
 def _ended(world: World, said: Finding) -> str:

@@ -69,6 +69,8 @@ class World:
         """By topic that was probed, when a process began last that does not probe it."""
         self.watched_gone: dict[str, float] = {}
         """By topic or pattern that the settings name under ``watch``, when it was gone, or made again."""
+        self.lies: dict[str, list[tuple[float, float]]] = {}
+        """By harm, from when until when all brokers lied."""
         self.settle_beats = SETTLE_BEATS
         self.log_level = logging.CRITICAL
         """What the canary logs from this level on is printed."""

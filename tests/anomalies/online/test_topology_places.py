@@ -177,10 +177,10 @@ def test_what_held_of_a_topics_former_incarnation_ended_with_it() -> None:
     c.set("orders", 0, -1, "1")
     c.rounds(12)
     assert c.kinds() == ["offline-partition"]
-    stays(c, 5, 1, "o-2")
+    stays(c, 4, 1, "o-2")
     assert c.kinds() == ["topic-recreated"]
     for _ in range(6):
-        listed(c, 5, 1, "o-2")
+        listed(c, 4, 1, "o-2")
     assert c.kinds() == ["topic-recreated"], "epochs begin anew, too"
 
 

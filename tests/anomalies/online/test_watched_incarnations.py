@@ -121,3 +121,37 @@ def test_the_known_id_may_come_with_an_answer_about_the_other_topics_log(epoch: 
     assert c.said == []
     stays(c, 5, epoch, "o-2")
     assert c.said == [("topic-recreated", "orders", None)]
+
+
+@pytest.mark.parametrize(("end", "settled_s"), [(100, 600), (99, 30)])
+def test_a_log_that_is_as_long_as_it_was_is_another_topics_only_by_the_word_of_brokers(
+    end: int, settled_s: int
+) -> None:
+    c = watching()
+    for _ in range(settled_s):
+        listed(c, end, 0, "o-2")
+    assert c.said == []
+    for _ in range(2):
+        listed(c, end, 0, "o-2")
+    assert severities(c) == [("topic-recreated", "critical")]
+
+
+def test_what_was_empty_is_another_topic_soon_and_one_shorter_log_is_enough() -> None:
+    c = cluster()
+    listed(c, 0)
+    stays(c, 5, 0, "o-2")
+    assert len(c.said) == 1
+    for partition in (1, 2):
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-2", partition, 0, 50, 50, 0))
+    for partition, end in ((1, 3), (2, 60)):
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-3", partition, 0, end, end, 0))
+    stays(c, 5, 0, "o-3")
+    assert len(c.said) == 2
+
+
+def test_what_tells_no_end_says_nothing_of_how_long_a_log_is() -> None:
+    c = watching()
+    for _ in range(40):
+        listed(c, 100, 0, "o-2")
+        told(c, 0, 0, topic_id="o-2")
+    assert c.said == []

@@ -23,7 +23,7 @@ def listed(scope: Scope, fact: f.WatchedListed) -> None:
     """Start, end and last stable offset of a partition that the operator named."""
     if fact.start < 0 or fact.end < fact.start:
         return
-    with watched_incarnations.judged_by(scope, fact.topic, fact.partition, fact.topic_id):
+    with watched_incarnations.judged_by(scope, fact.topic, fact.partition, fact.topic_id, fact.end):
         _listed(scope, fact)
 
 

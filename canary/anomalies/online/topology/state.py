@@ -99,12 +99,14 @@ class Known:
 class OtherIncarnation:
     """Another id that brokers give of a topic since ``since_ns``, last at ``told_ns``; its logs, by partition.
 
-    ``alone_ns``: for how long it was given since somebody gave the known one.
+    ``alone_ns``: for how long it was given since somebody gave the known one. ``alike``: whether each log was always as
+    long as the known one at least; None: not known.
     """
 
     since_ns: int
     told_ns: int
     alone_ns: int = 0
+    alike: bool | None = None
     ends: "dict[int, End]" = field(default_factory=dict)
     epochs: "dict[int, Epoch]" = field(default_factory=dict)
     lineages: "dict[int, Lineage]" = field(default_factory=dict)

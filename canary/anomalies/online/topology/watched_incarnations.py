@@ -2,9 +2,9 @@
 
 A broker with old metadata, or that lies, gives another id than the others, and so does every broker of a topic that was
 deleted and made again. So another id is a question: the topic is another one once that id was given for half a minute,
-and the known one by nobody. Meanwhile what each id's logs are known to hold is kept apart, and judged by itself, so
-neither a wrong word nor a real new topic hides a cut. As long as both are given, which is right is unknown, and said to
-be.
+and the known one by nobody; for ten minutes, where it was never seen and comes with logs that are no shorter than they
+were. Meanwhile what each id's logs are known to hold is kept apart, and judged by itself, so neither a wrong word nor a
+real new topic hides a cut. As long as both are given, which is right is unknown, and said to be.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,23 @@ from canary.anomalies.online.topology.state import Known, OtherIncarnation, Topo
 
 SETTLED_NS: Final = 30 * 10**9
 """Brokers with old metadata, and frozen ones, give a former id for seconds."""
+_ALIKE_NS: Final = 600 * 10**9
+"""As SETTLED_NS, where only the word of brokers speaks for it."""
 _ROUND_NS: Final = 3 * 10**9
 """Between two answers at most; beyond it nobody was asked, or nobody answered, and who would say what is not known."""
 
 
 @contextmanager
-def judged_by(scope: Scope, topic: str, partition: int, topic_id: str | None) -> Iterator[None]:
-    """Hold an answer that names a topic's id (None: has none) against what is known of that very topic's log."""
+def judged_by(scope: Scope, topic: str, partition: int, topic_id: str | None, end: int = -1) -> Iterator[None]:
+    """Hold an answer that names a topic's id (None: has none) against what is known of that very topic's log.
+
+    ``end`` is that of its log, -1: not asked for.
+    """
     known, top = timeline.topic_of(scope, topic, ours=False), scope.state.topology
     _told(scope, topic, known, topic_id)
     other = known.others.get(topic_id or "")
+    if other is not None and end >= 0 and (topic, partition) in top.ends:
+        other.alike = other.alike is not False and end >= top.ends[topic, partition].end > 0
     both = [] if other is None else _logs(top, other)
     _exchange(both, topic, partition)
     try:
@@ -78,7 +85,7 @@ def _told(scope: Scope, name: str, known: Known, topic_id: str | None) -> None:
     other = known.others.setdefault(str(topic_id), OtherIncarnation(now_ns, now_ns))
     other.alone_ns += min(now_ns - other.told_ns, _ROUND_NS)
     other.told_ns = now_ns
-    if other.alone_ns >= SETTLED_NS:
+    if other.alone_ns >= (_ALIKE_NS if other.alike and topic_id not in known.dead_ids else SETTLED_NS):
         _is_another(scope, name, known, str(topic_id))
 
 
