@@ -155,3 +155,114 @@ def test_what_tells_no_end_says_nothing_of_how_long_a_log_is() -> None:
         listed(c, 100, 0, "o-2")
         told(c, 0, 0, topic_id="o-2")
     assert c.said == []
+
+
+def cut_and_outgrown(c: Cluster, topic_id: str, *, partition: int = 0) -> None:
+    for end, epoch in ((100, 4), (80, 5), (120, 5), (121, 5)):
+        c.round()
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, partition, 0, end, end, epoch))
+
+
+@pytest.mark.parametrize("other", ["former", "never seen"])
+def test_a_cut_that_the_log_outgrows_while_its_id_is_in_question_is_told_at_the_end_of_that(other: str) -> None:
+    c = watching()
+    stays(c, 90, 4, "o-2")
+    c.open.clear()
+    listed(c, 7, 0, "o-1" if other == "former" else "o-9")  # one answer of one broker
+    cut_and_outgrown(c, "o-2")
+    found_ns = c.now_ns
+    assert c.open == {}
+    for end in range(122, 190):
+        listed(c, end, 5, "o-2")
+    (found,) = c.open.values()
+    assert (found.kind, found.evidence["end_before"], found.topic_id) == ("offset-regression", 100, "o-2")
+    assert (found.happened_before_ns or 0) < found_ns
+    assert list(doubted(c.tracker.state)) == []
+
+
+def test_a_cut_that_a_topic_outgrows_before_it_is_known_to_be_made_again_is_told_once_it_is() -> None:
+    c = watching()
+    for end, epoch in ((5, 0), (50, 0), (50, 0), (50, 0), (50, 0), (20, 1), (60, 1)):
+        listed(c, end, epoch, "o-2")
+    assert c.said == []
+    for end in range(60, 100):
+        listed(c, end, 1, "o-2")
+    assert c.said == [("topic-recreated", "orders", None), ("offset-regression", "orders", 0)]
+    assert {v.topic_id for v in c.open.values() if v.partition == 0} == {"o-2"}
+
+
+@pytest.mark.parametrize("who", ["a third one", "the former one"])
+def test_what_another_topics_log_seemed_to_lose_is_told_of_nobody(who: str) -> None:
+    c = watching()
+    stays(c, 90, 0, "o-2")
+    c.said.clear()
+    listed(c, 5, 0, "o-3")
+    cut_and_outgrown(c, "o-2" if who == "the former one" else "o-1")
+    stays(c, 6, 0, "o-3")
+    assert c.said == [("topic-recreated", "orders", None)]
+    listed(c, 7, 0, "o-3")
+    c.rounds(60)
+    assert c.said == [("topic-recreated", "orders", None)]
+
+
+def test_a_log_that_stays_short_while_its_id_is_in_question_is_told_of_once() -> None:
+    c = watching()
+    for turn in range(120):
+        listed(c, 80, 0, "lie" if turn % 3 == 2 and turn < 60 else "o-1")
+    assert c.said == [("offset-regression", "orders", 0)]
+
+
+def test_a_topic_that_is_probed_from_now_on_has_no_question_left() -> None:
+    c = watching()
+    listed(c, 5, 0, "o-2")
+    c.fold(f.PartitionSeen(c.now_ns, c.sample, "orders", 0, 1, "1", "1"))
+    assert list(doubted(c.tracker.state)) == []
+
+
+def test_a_question_to_which_nobody_says_anything_any_more_ends() -> None:
+    c = watching()
+    listed(c, 5, 0, "o-2")
+    c.rounds(599)
+    assert len(list(doubted(c.tracker.state))) == 1
+    c.rounds(2)
+    assert (list(doubted(c.tracker.state)), c.said) == ([], [])
+
+
+def test_two_ids_that_take_turns_are_both_unknown() -> None:
+    c = watching()
+    for turn in range(80):
+        listed(c, 5, 0, "o-2" if turn % 2 == 0 else "o-3")
+    assert c.said == []
+    assert {one.other_id for one in doubted(c.tracker.state)} == {"o-2", "o-3"}
+    stays(c, 5, 0, "o-3")
+    assert len(c.said) == 1
+
+
+def test_an_answer_without_an_id_does_not_give_the_known_one() -> None:
+    c = watching()
+    for turn in range(64):
+        listed(c, 5, 0, "o-2" if turn % 2 else None)  # type: ignore[arg-type]  # brokers before and after an upgrade
+    assert ("topic-recreated", "orders", None) in c.said
+
+
+def test_an_epoch_of_another_topics_log_is_not_that_of_the_known_ones_leader() -> None:
+    c = watching()
+    c.set("orders", 0, 1, "1,2,3")
+    listed(c, 100, 4)
+    listed(c, 100, 4)
+    changes = len(c.changes)
+    for turn in range(20):
+        listed(c, 100, 4 * (turn % 2), "o-1" if turn % 2 else "o-2")
+    assert len(c.changes) == changes
+
+
+def test_rounds_are_numbered_anew_for_each_of_the_logs() -> None:
+    c = watching()
+    for end in (50, 50, 50, 50, 40):
+        listed(c, end, 0, "o-2")
+    c.fold(f.RunnerStarted(c.now_ns, "r", "1", "home"))
+    c.sample = 0
+    for _ in range(3):
+        listed(c, 40, 0, "o-2")
+    stays(c, 40, 0, "o-2")
+    assert c.said == [("topic-recreated", "orders", None), ("offset-regression", "orders", 0)]

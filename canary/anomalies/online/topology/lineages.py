@@ -53,7 +53,6 @@ def _cut(scope: Scope, fact: f.EpochSeen, known: Lineage, fresh: Lineage) -> Non
     fresh.cut, fresh.cut_ns = fact.start, fact.at_ns
     if fact.leader_epoch <= known.said:
         return
-    top.regressions[key] = top.regressions.get(key, 0) + 1
     top.ends.pop(key, None)  # what it is now is no regression of its own
     evidence = {
         "end_before": known.end,
@@ -69,4 +68,5 @@ def _cut(scope: Scope, fact: f.EpochSeen, known: Lineage, fresh: Lineage) -> Non
         f"watermark {known.end}: {known.end - fact.start} offsets were cut"
     )
     where = Where(*key, fact.start, leader_epoch=fact.leader_epoch)
-    scope.report("offset-regression", where, summary, evidence=evidence, by="watch", after_ns=known.end_ns)
+    violation = scope.violation("offset-regression", where, summary, evidence=evidence, by="watch").since(known.end_ns)
+    watched_incarnations.found(scope, violation, fact.topic_id, fact.at_ns)

@@ -33,7 +33,7 @@ def _listed(scope: Scope, fact: f.WatchedListed) -> None:
     if not timeline.epoch_listed(scope, fact.topic, fact.partition, fact.leader_epoch):
         return  # a former leader
     fresh = End(fact.topic_id, fact.start, fact.end, fact.stable, fact.leader_epoch, fact.sample, at_ns=fact.at_ns)
-    if known is None or known.topic_id != fact.topic_id or (fact.leader_epoch or 0) < (known.epoch or 0):
+    if known is None or (fact.leader_epoch or 0) < (known.epoch or 0):
         top.ends[key] = fresh  # a first look; or the epoch went back, which is reported: compare from here on
         if known is None and (doubted or timeline.was_recreated(scope, fact.topic)):
             fresh.anew_ns = fact.at_ns
@@ -54,20 +54,21 @@ def _listed(scope: Scope, fact: f.WatchedListed) -> None:
 def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End, *, doubted: bool) -> None:
     """Decide a doubt: the end is still lower, or was lower under a newer leader, or it was no cut.
 
-    While the topic's id is ``doubted`` the end may be that of another topic's log, for as long as that may be.
+    While the topic's id is ``doubted`` it is decided again and again, for as long as the end may be another topic's.
     """
     newer = known.doubt_epoch is not None and known.epoch is not None and known.doubt_epoch > known.epoch
-    newer, apart_ns = newer and not doubted, watched_incarnations.SETTLED_NS if doubted else _APART_NS
-    if not newer and fact.end < known.end and fact.at_ns - known.doubt_ns < apart_ns:
+    lower, passed_ns = fact.end < known.end, fact.at_ns - known.doubt_ns
+    if lower and not newer and passed_ns < _APART_NS:
         return
     top, key = scope.state.topology, (fact.topic, fact.partition)
-    top.ends[key] = fresh
-    if fact.end >= known.end and not newer:
+    lasts = passed_ns >= watched_incarnations.SETTLED_NS
+    if newer or not lower or lasts or not doubted:
+        top.ends[key] = fresh
+    if not lower and not newer:
         return
     lineage = top.lineages.get(key)
     if lineage is not None:  # its next epoch shows the same cut
         lineage.said = max(lineage.said, fact.leader_epoch or 0)
-    top.regressions[key] = top.regressions.get(key, 0) + 1
     cut = min(known.doubt_end, fact.end)
     evidence = {
         "end_before": known.end,
@@ -80,5 +81,6 @@ def _look_again(scope: Scope, fact: f.WatchedListed, known: End, fresh: End, *, 
     summary = f"the log ended at {known.end} and then at {cut}: at least {known.end - cut} records are gone"
     epoch = fact.leader_epoch if known.doubt_epoch is None else known.doubt_epoch
     where = Where(*key, cut, leader_epoch=epoch)
-    happened = {"after_ns": known.at_ns, "before_ns": known.doubt_ns}
-    scope.report("offset-regression", where, summary, evidence=evidence, by="watch", **happened)
+    violation = scope.violation("offset-regression", where, summary, evidence=evidence, by="watch")
+    violation = violation.since(known.at_ns, known.doubt_ns)
+    watched_incarnations.found(scope, violation, fact.topic_id, known.doubt_ns, lasts=lower and lasts)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from canary.anomalies.violation import Violation
+
 UNKNOWN_LEADER = -2
 """The leader of a place known from before the canary's restart: the next sight of it is a first one."""
 
@@ -93,6 +95,16 @@ class Known:
     """By id, what brokers say that it is in place of ``topic_id``, of a topic that is not probed."""
     told_id: str | None = None
     """The id that they gave last."""
+    held: "dict[str, HeldCut]" = field(default_factory=dict)
+    """What was found meanwhile, and is told when it is known whose log it was: by id, partition and time."""
+
+
+@dataclass(slots=True)
+class HeldCut:
+    """A cut in a log of which an answer said that it is that of the topic with this id (None: it said none)."""
+
+    topic_id: str | None
+    violation: Violation
 
 
 @dataclass(slots=True)

@@ -43,6 +43,8 @@ def runner_started(scope: Scope) -> None:
     for known in scope.state.topology.topics.values():
         for place in known.partitions.values():
             place.leader = UNKNOWN_LEADER
+        for end in (end for other in known.others.values() for end in other.ends.values()):
+            end.doubt_sample = None
     for end in scope.state.topology.ends.values():
         end.doubt_sample = None  # rounds are numbered anew
     scope.state.topology.quorum_epoch = -1  # it may not be asked any more
@@ -51,7 +53,8 @@ def runner_started(scope: Scope) -> None:
 def topic_of(scope: Scope, name: str, *, ours: bool) -> Known:
     """Return what is known of a topic's topology, made when it is new."""
     known = scope.state.topology.topics.setdefault(name, Known())
-    known.ours = known.ours or ours
+    if ours and not known.ours:
+        known.ours, known.others, known.held = True, {}, {}
     return known
 
 
@@ -119,7 +122,7 @@ def topic_gone(scope: Scope, name: str) -> None:
         return
     if not known.ours:
         vanished.not_listed(scope, name, known)
-        known.others.clear()
+        known.others, known.held = {}, {}
     forget(scope, name, known)
     if not known.ours:
         if known.topic_id is None:  # a topic whose id is known is recognised when it is recreated

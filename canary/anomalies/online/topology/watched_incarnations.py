@@ -9,12 +9,14 @@ real new topic hides a cut. As long as both are given, which is right is unknown
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from canary.anomalies.online.scope import Scope, Where
 from canary.anomalies.online.state import State
 from canary.anomalies.online.topology import clock, timeline, vanished
-from canary.anomalies.online.topology.state import Known, OtherIncarnation, Topology
+from canary.anomalies.online.topology.state import HeldCut, Known, OtherIncarnation, Topology
+from canary.anomalies.violation import Violation
 
 SETTLED_NS: Final = 30 * 10**9
 """Brokers with old metadata, and frozen ones, give a former id for seconds."""
@@ -37,10 +39,44 @@ def judged_by(scope: Scope, topic: str, partition: int, topic_id: str | None, en
         other.alike = other.alike is not False and end >= top.ends[topic, partition].end > 0
     both = [] if other is None else _logs(top, other)
     _exchange(both, topic, partition)
+    place = known.partitions.pop(partition, None) if both else None  # no other log's epoch is that of its leader
     try:
         yield
     finally:
         _exchange(both, topic, partition)
+        if place is not None:
+            known.partitions[partition] = place
+
+
+def found(scope: Scope, violation: Violation, topic_id: str | None, at_ns: int, *, lasts: bool = False) -> None:
+    """Tell of a cut that was seen ``at_ns`` in the log of the topic with this id, once it is known whose log it was.
+
+    One broker gives ids and another one offsets: while two ids are given, the one may come with the other one's log.
+    What ``lasts`` for as long as that may be is told at once.
+    """
+    known, key = scope.state.topology.topics.get(violation.topic), f"{topic_id} {violation.partition} {at_ns}"
+    if known is None or not known.others:
+        _tell(scope, violation)
+        return
+    known.held[key] = HeldCut(topic_id, violation)
+    if lasts:
+        _tell(scope, known.held.pop(key).violation)
+
+
+def _tell(scope: Scope, violation: Violation) -> None:
+    regressions, key = scope.state.topology.regressions, (violation.topic, violation.partition or 0)
+    regressions[key] = regressions.get(key, 0) + 1
+    scope.emit(violation)
+
+
+def _settled(scope: Scope, known: Known) -> None:
+    """Tell what was found in the log of this topic while it was in question, if it is not any more."""
+    if known.others:
+        return
+    held, known.held = known.held, {}
+    for one in held.values():
+        if one.topic_id not in known.dead_ids:
+            _tell(scope, replace(one.violation, topic_id=known.topic_id or ""))
 
 
 class Doubted(NamedTuple):
@@ -76,13 +112,15 @@ def _exchange(both: list[tuple[dict[Any, Any], dict[int, Any]]], topic: str, par
 
 
 def _told(scope: Scope, name: str, known: Known, topic_id: str | None) -> None:
-    now_ns, known.told_id = scope.state.now_ns, topic_id
+    now_ns, known.told_id = scope.state.now_ns, topic_id or known.told_id
     if known.topic_id is None or topic_id in {None, known.topic_id}:
         timeline.topic_seen(scope, name, topic_id)
-        for other in known.others.values():
+        for other in known.others.values() if topic_id is not None else ():
             other.alone_ns = 0
         return
     other = known.others.setdefault(str(topic_id), OtherIncarnation(now_ns, now_ns))
+    for one in known.others.values():
+        one.alone_ns *= one is other
     other.alone_ns += min(now_ns - other.told_ns, _ROUND_NS)
     other.told_ns = now_ns
     if other.alone_ns >= (_ALIKE_NS if other.alike and topic_id not in known.dead_ids else SETTLED_NS):
@@ -93,11 +131,12 @@ def judge(scope: Scope) -> None:
     """End the questions that nobody asks any more; called once a round."""
     for name, known in [item for item in scope.state.topology.topics.items() if item[1].others]:
         for topic_id, other in list(known.others.items()):
-            if topic_id == known.told_id:
-                if not other.ends:  # who watches only epochs tells changes, and goes on to mean what was told last
-                    _told(scope, name, known, topic_id)
-            elif not clock.lately(scope.state, other.told_ns, SETTLED_NS):
+            is_last = topic_id == known.told_id
+            if is_last and not other.ends:  # who watches only epochs tells changes, and goes on to mean the last one
+                _told(scope, name, known, topic_id)
+            elif not clock.lately(scope.state, other.told_ns, _ALIKE_NS if is_last else SETTLED_NS):
                 del known.others[topic_id]
+                _settled(scope, known)
 
 
 def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
@@ -107,6 +146,7 @@ def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
     timeline.topic_seen(scope, name, topic_id)
     for logs, its in _logs(top, other):
         logs.update({(name, partition): one for partition, one in its.items()})
+    known.held = {key: one for key, one in known.held.items() if one.topic_id not in {None, former_id}}
     scope.report(
         "topic-recreated",
         Where(name),
@@ -118,3 +158,4 @@ def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
         after_ns=known.former_ns,
         before_ns=other.since_ns,
     )
+    _settled(scope, known)
