@@ -157,10 +157,10 @@ def test_what_tells_no_end_says_nothing_of_how_long_a_log_is() -> None:
     assert c.said == []
 
 
-def cut_and_outgrown(c: Cluster, topic_id: str, *, partition: int = 0) -> None:
+def cut_and_outgrown(c: Cluster, topic_id: str | None) -> None:
     for end, epoch in ((100, 4), (80, 5), (120, 5), (121, 5)):
         c.round()
-        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, partition, 0, end, end, epoch))
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", topic_id, 0, 0, end, end, epoch))
 
 
 @pytest.mark.parametrize("other", ["former", "never seen"])
@@ -191,13 +191,13 @@ def test_a_cut_that_a_topic_outgrows_before_it_is_known_to_be_made_again_is_told
     assert {v.topic_id for v in c.open.values() if v.partition == 0} == {"o-2"}
 
 
-@pytest.mark.parametrize("who", ["a third one", "the former one"])
+@pytest.mark.parametrize("who", ["a third one", "the former one", "nobody"])
 def test_what_another_topics_log_seemed_to_lose_is_told_of_nobody(who: str) -> None:
     c = watching()
     stays(c, 90, 0, "o-2")
     c.said.clear()
     listed(c, 5, 0, "o-3")
-    cut_and_outgrown(c, "o-2" if who == "the former one" else "o-1")
+    cut_and_outgrown(c, {"the former one": "o-2", "a third one": "o-1"}.get(who))
     stays(c, 6, 0, "o-3")
     assert c.said == [("topic-recreated", "orders", None)]
     listed(c, 7, 0, "o-3")
@@ -210,6 +210,7 @@ def test_a_log_that_stays_short_while_its_id_is_in_question_is_told_of_once() ->
     for turn in range(120):
         listed(c, 80, 0, "lie" if turn % 3 == 2 and turn < 60 else "o-1")
     assert c.said == [("offset-regression", "orders", 0)]
+    assert c.tracker.state.topology.regressions == {("orders", 0): 1}
 
 
 def test_a_topic_that_is_probed_from_now_on_has_no_question_left() -> None:
@@ -266,3 +267,25 @@ def test_rounds_are_numbered_anew_for_each_of_the_logs() -> None:
         listed(c, 40, 0, "o-2")
     stays(c, 40, 0, "o-2")
     assert c.said == [("topic-recreated", "orders", None), ("offset-regression", "orders", 0)]
+
+
+def test_a_cut_waits_until_the_last_question_is_over() -> None:
+    c = watching()
+    listed(c, 100, 4)
+    listed(c, 5, 0, "o-8")
+    cut_and_outgrown(c, "o-1")
+    for turn in range(80):
+        listed(c, 130, 5, "o-9" if turn % 2 else "o-1")
+    assert ([one.other_id for one in doubted(c.tracker.state)], c.said) == (["o-9"], [])
+    for _ in range(40):
+        listed(c, 130, 5)
+    assert c.said == [("offset-regression", "orders", 0)]
+
+
+def test_who_says_no_id_takes_back_none() -> None:
+    c = cluster()
+    told(c, 4, 60, 120)
+    told(c, 0, 0, 5, topic_id="o-2")
+    told(c, 0, 0, 5, topic_id=None)
+    c.rounds(31)
+    assert c.said == [("topic-recreated", "orders", None)]
