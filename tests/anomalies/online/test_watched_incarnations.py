@@ -208,7 +208,7 @@ def test_what_another_topics_log_seemed_to_lose_is_told_of_nobody(who: str) -> N
 def test_a_log_that_stays_short_while_its_id_is_in_question_is_told_of_once() -> None:
     c = watching()
     for turn in range(120):
-        listed(c, 80, 0, "lie" if turn % 3 == 2 and turn < 60 else "o-1")
+        listed(c, 80, 0, "lie" if turn % 3 == 0 and turn < 60 else "o-1")
     assert c.said == [("offset-regression", "orders", 0)]
     assert c.tracker.state.topology.regressions == {("orders", 0): 1}
 
