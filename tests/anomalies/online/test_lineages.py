@@ -75,7 +75,7 @@ def test_a_topic_made_again_or_without_an_id_is_not_judged() -> None:
     c = cluster()
     told(c, 4, 60, 120)
     told(c, 5, 0, 10, topic_id="o-2")
-    c.rounds(31)
+    c.rounds(601)
     assert [kind for kind, _, _ in c.said] == ["topic-recreated"]
     told(c, 4, 60, 120)  # a broker with old metadata
     told(c, 6, 10, 12, topic_id="o-2")

@@ -100,14 +100,14 @@ def test_what_only_epochs_tell_is_what_was_told_last() -> None:
     told(c, 4, 60, 120)
     told(c, 0, 0, 5, topic_id="o-2")
     told(c, 0, 0, 7, topic_id="o-3")
-    c.rounds(29)
+    c.rounds(599)
     assert c.said == []
     c.rounds(2)
     (found,) = c.open.values()
     assert (found.kind, found.evidence["topic_id"]) == ("topic-recreated", "o-3")
     told(c, 4, 60, 120)
     told(c, 0, 0, 8, topic_id="o-3")
-    c.rounds(60)
+    c.rounds(600)
     assert len(c.said) == 1, "the known one was told last"
 
 
@@ -287,5 +287,52 @@ def test_who_says_no_id_takes_back_none() -> None:
     told(c, 4, 60, 120)
     told(c, 0, 0, 5, topic_id="o-2")
     told(c, 0, 0, 5, topic_id=None)
-    c.rounds(31)
+    c.rounds(601)
     assert c.said == [("topic-recreated", "orders", None)]
+
+
+def test_what_epochs_told_once_is_no_other_topic_while_their_next_answer_is_missing() -> None:
+    c = cluster()
+    told(c, 4, 60, 120)
+    told(c, 4, 60, 120, topic_id="o-2")
+    c.rounds(500)
+    assert c.said == []
+
+
+def test_offsets_and_epochs_may_be_told_of_two_topics_for_long() -> None:
+    c = watching()
+    told(c, 4, 60, 120)
+    told(c, 4, 60, topic_id="o-2")
+    for _ in range(300):
+        listed(c, 100, 4)
+    assert [one.other_id for one in doubted(c.tracker.state)] == ["o-2"]
+    told(c, 4, 60, 120)
+    for _ in range(31):
+        listed(c, 100, 4)
+    assert (list(doubted(c.tracker.state)), c.said) == ([], [])
+
+
+def test_a_process_that_begins_asks_anew_what_only_epochs_have_told() -> None:
+    c = watching()
+    told(c, 4, 60, 120)
+    told(c, 4, 60, topic_id="o-2")
+    c.fold(f.RunnerStarted(c.now_ns, "r", "1", "home"))
+    assert list(doubted(c.tracker.state)) == []
+
+
+def test_an_empty_partition_makes_no_log_shorter() -> None:
+    c = watching()
+    c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-1", 1, 0, 0, 0, 0))
+    for _ in range(40):
+        listed(c, 100, 0, "o-2")
+        c.fold(f.WatchedListed(c.now_ns, c.sample, "orders", "o-2", 1, 0, 0, 0, 0))
+    assert c.said == []
+
+
+def test_one_cut_that_answers_with_two_ids_show_is_one() -> None:
+    c = watching()
+    for end in (*range(101, 111), *range(41, 101)):
+        listed(c, end, 0, "o-1" if end % 2 else "o-2")
+    for _ in range(40):
+        listed(c, 101)
+    assert [kind for kind, _, _ in c.said] == ["offset-regression"]

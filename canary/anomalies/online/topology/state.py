@@ -93,8 +93,8 @@ class Known:
     """Its end is reported, and it was not seen since."""
     others: "dict[str, OtherIncarnation]" = field(default_factory=dict)
     """By id, what brokers say that it is in place of ``topic_id``, of a topic that is not probed."""
-    told_id: str | None = None
-    """The id that they gave last."""
+    told_ids: dict[str, str] = field(default_factory=dict)
+    """The id that they gave last, by what was asked for: offsets or epochs."""
     held: "dict[str, HeldCut]" = field(default_factory=dict)
     """What was found meanwhile, and is told when it is known whose log it was: by id, partition and time."""
 
@@ -105,6 +105,7 @@ class HeldCut:
 
     topic_id: str | None
     violation: Violation
+    is_said: bool = False
 
 
 @dataclass(slots=True)

@@ -43,6 +43,7 @@ def runner_started(scope: Scope) -> None:
     for known in scope.state.topology.topics.values():
         for place in known.partitions.values():
             place.leader = UNKNOWN_LEADER
+        known.told_ids, known.others = {}, {one: other for one, other in known.others.items() if other.ends}
         for end in (end for other in known.others.values() for end in other.ends.values()):
             end.doubt_sample = None
     for end in scope.state.topology.ends.values():

@@ -33,10 +33,13 @@ def judged_by(scope: Scope, topic: str, partition: int, topic_id: str | None, en
     ``end`` is that of its log, -1: not asked for.
     """
     known, top = timeline.topic_of(scope, topic, ours=False), scope.state.topology
+    if topic_id is not None:
+        known.told_ids["epochs" if end < 0 else "offsets"] = topic_id
     _told(scope, topic, known, topic_id)
     other = known.others.get(topic_id or "")
-    if other is not None and end >= 0 and (topic, partition) in top.ends:
-        other.alike = other.alike is not False and end >= top.ends[topic, partition].end > 0
+    mine = top.ends.get((topic, partition)) if other is not None and end >= 0 else None
+    if other is not None and mine is not None and (end < mine.end or (mine.end > 0 and other.alike is None)):
+        other.alike = end >= mine.end
     both = [] if other is None else _logs(top, other)
     _exchange(both, topic, partition)
     place = known.partitions.pop(partition, None) if both else None  # no other log's epoch is that of its leader
@@ -58,9 +61,11 @@ def found(scope: Scope, violation: Violation, topic_id: str | None, at_ns: int, 
     if known is None or not known.others:
         _tell(scope, violation)
         return
-    known.held[key] = HeldCut(topic_id, violation)
-    if lasts:
-        _tell(scope, known.held.pop(key).violation)
+    of_known = topic_id in {None, known.topic_id}
+    known.held[key] = one = HeldCut(topic_id, replace(violation, topic_id=topic_id or violation.topic_id))
+    if lasts and of_known:
+        one.is_said = True
+        _tell(scope, one.violation)
 
 
 def _tell(scope: Scope, violation: Violation) -> None:
@@ -74,8 +79,10 @@ def _settled(scope: Scope, known: Known) -> None:
     if known.others:
         return
     held, known.held = known.held, {}
+    own = {one.violation.partition for one in held.values() if one.topic_id in {None, known.topic_id}}
     for one in held.values():
-        if one.topic_id not in known.dead_ids:
+        is_own = one.topic_id in {None, known.topic_id} or one.violation.partition not in own  # else: the same cut
+        if is_own and not one.is_said and one.topic_id not in known.dead_ids:
             _tell(scope, replace(one.violation, topic_id=known.topic_id or ""))
 
 
@@ -112,7 +119,7 @@ def _exchange(both: list[tuple[dict[Any, Any], dict[int, Any]]], topic: str, par
 
 
 def _told(scope: Scope, name: str, known: Known, topic_id: str | None) -> None:
-    now_ns, known.told_id = scope.state.now_ns, topic_id or known.told_id
+    now_ns = scope.state.now_ns
     if known.topic_id is None or topic_id in {None, known.topic_id}:
         timeline.topic_seen(scope, name, topic_id)
         for other in known.others.values() if topic_id is not None else ():
@@ -123,20 +130,21 @@ def _told(scope: Scope, name: str, known: Known, topic_id: str | None) -> None:
         one.alone_ns *= one is other
     other.alone_ns += min(now_ns - other.told_ns, _ROUND_NS)
     other.told_ns = now_ns
-    if other.alone_ns >= (_ALIKE_NS if other.alike and topic_id not in known.dead_ids else SETTLED_NS):
+    is_shorter = not other.alike or topic_id in known.dead_ids
+    if other.alone_ns >= (SETTLED_NS if is_shorter and other.ends else _ALIKE_NS):
         _is_another(scope, name, known, str(topic_id))
 
 
 def judge(scope: Scope) -> None:
     """End the questions that nobody asks any more; called once a round."""
-    for name, known in [item for item in scope.state.topology.topics.items() if item[1].others]:
+    for name, known in [item for item in scope.state.topology.topics.items() if item[1].others or item[1].held]:
         for topic_id, other in list(known.others.items()):
-            is_last = topic_id == known.told_id
-            if is_last and not other.ends:  # who watches only epochs tells changes, and goes on to mean the last one
+            is_last = topic_id in known.told_ids.values()
+            if topic_id == known.told_ids.get("epochs"):  # who watches epochs tells changes, and goes on to mean these
                 _told(scope, name, known, topic_id)
             elif not clock.lately(scope.state, other.told_ns, _ALIKE_NS if is_last else SETTLED_NS):
                 del known.others[topic_id]
-                _settled(scope, known)
+        _settled(scope, known)
 
 
 def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
