@@ -336,3 +336,11 @@ def test_one_cut_that_answers_with_two_ids_show_is_one() -> None:
     for _ in range(40):
         listed(c, 101)
     assert [kind for kind, _, _ in c.said] == ["offset-regression"]
+
+
+def test_a_cut_that_all_answers_told_of_a_wrong_id_is_one_of_the_known_log() -> None:
+    c = watching()
+    cut_and_outgrown(c, "lie")
+    for _ in range(60):
+        listed(c, 130, 5)
+    assert c.said == [("offset-regression", "orders", 0)]

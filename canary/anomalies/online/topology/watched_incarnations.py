@@ -62,7 +62,7 @@ def found(scope: Scope, violation: Violation, topic_id: str | None, at_ns: int, 
         _tell(scope, violation)
         return
     of_known = topic_id in {None, known.topic_id}
-    known.held[key] = one = HeldCut(topic_id, replace(violation, topic_id=topic_id or violation.topic_id))
+    known.held[key] = one = HeldCut(topic_id, violation)
     if lasts and of_known:
         one.is_said = True
         _tell(scope, one.violation)
@@ -166,4 +166,3 @@ def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
         after_ns=known.former_ns,
         before_ns=other.since_ns,
     )
-    _settled(scope, known)
