@@ -184,7 +184,7 @@ def test_what_a_transaction_sent_is_one_operation(tmp_path: Path, store: Store) 
 
 
 def test_the_export_of_a_violation_begins_before_its_probe_was_sent(history: Client, store: Store) -> None:
-    store.violations.record("prod", [lost(1, at_ns=time.time_ns())])
+    store.violations.record("prod", [lost(1, at_ns=int(after(600).timestamp() * 1e9))])
     (row,) = store.violations.page().items
     answer = history.get(f"/api/v1/violations/{row.id}/export", around=1200)
     assert answer.headers["content-disposition"] == f'attachment; filename="violation-{row.id}.jsonl"'

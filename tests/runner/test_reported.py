@@ -265,7 +265,7 @@ def test_another_cluster_at_the_address_is_reported_when_it_is_met_and_ends_when
             met.extend(one.cluster_id for one in facts if isinstance(one, ClusterMet))
             heard.put([one for one in facts if not isinstance(one, WatchFailed | ClusterMet)])
 
-    def answered(_admin: object) -> str:
+    def answered(*_: object) -> str:
         clock.ns += 2 * S
         return next(answers)
 
