@@ -9,7 +9,7 @@ from typing import Final
 from api.knowledge.views import ClusterView
 from api.shapes import clock
 from canary.metrics.proofs import Shortfall
-from canary.metrics.published import Unanswered
+from canary.metrics.published import TopicView, Unanswered
 
 UNVERIFIED_NS: Final = 3600 * 10**9
 """What expired unread makes the present unknown for so long; after that it is named beside what was kept."""
@@ -109,25 +109,28 @@ def gone(cluster: ClusterView) -> Iterator[str]:
 
 def other_ids(cluster: ClusterView) -> Iterator[str]:
     """Yield a sentence for each topic, probed or watched, of which brokers give another id than its own."""
-    for topic in cluster.doubted:
+    for topic, since in _in_doubt(cluster, cluster.doubted):
+        yield (
+            f"Brokers of {cluster.name} give two ids of the topic {topic.topic} {since}: whether it was made again, "
+            "and what of it is gone, is unknown until they have given one of them alone for a while (30 s to 10 min)."
+        )
+    for topic, since in _in_doubt(cluster, cluster.topics):
+        what, until = (
+            ("the id of a former topic", "all agree for 60 s")
+            if topic.other_is_former
+            else ("another id of topic", "a read of its log shows whose it is, or all agree for 10 min")
+        )
+        yield (
+            f"Brokers of {cluster.name} answer {since} with {what} {topic.topic}: "
+            f"whether they have what was written since is unknown until {until}."
+        )
+
+
+def _in_doubt(cluster: ClusterView, topics: Iterable[TopicView]) -> Iterator[tuple[TopicView, str]]:
+    """Yield those of which brokers give another id for long, and since when."""
+    for topic in topics:
         if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
-            yield (
-                f"Brokers of {cluster.name} give two ids of the topic {topic.topic} "
-                f"{_since(cluster, topic.other_since_ns)}: whether it was made again, and what of it is gone, is "
-                "unknown until they have given one of them alone for a while (30 s to 10 min)."
-            )
-    for topic in cluster.topics:
-        if topic.other_since_ns is not None and topic.doubted_id(cluster.now_ns) is not None:
-            since = _since(cluster, topic.other_since_ns)
-            what, until = (
-                ("the id of a former topic", "all agree for 60 s")
-                if topic.other_is_former
-                else ("another id of topic", "a read of its log shows whose it is, or all agree for 10 min")
-            )
-            yield (
-                f"Brokers of {cluster.name} answer {since} with {what} {topic.topic}: "
-                f"whether they have what was written since is unknown until {until}."
-            )
+            yield topic, _since(cluster, topic.other_since_ns)
 
 
 def unwatched(cluster: ClusterView) -> Iterator[str]:

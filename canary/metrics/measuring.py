@@ -73,7 +73,7 @@ def measured(state: State) -> Published:
         proofs=proven,
         watched_ns=0 if state.stopped else max(state.started[1], *(one.at_ns for one in state.asks.values()), 0),
         suspects=sum(suspicions.values()),
-        doubted=tuple(map(_doubted, watched_incarnations.doubted(state))),
+        doubted=tuple(TopicView(**one._asdict()) for one in watched_incarnations.doubted(state)),
         places=places,
         columns=tuple(column for column in columns if any(value is not None for value in column.values)),
         measurements=(
@@ -89,16 +89,6 @@ def _proven(found: Iterable[Proof]) -> Iterator[Measurement]:
         labels = one.topic, one.mode
         yield Measurement("canary_mode_silent", labels, one.silent.of if one.silent else 0)
         yield Measurement("canary_mode_verified_until_timestamp_seconds", labels, one.verified_ns / 1e9)
-
-
-def _doubted(one: watched_incarnations.Doubted) -> TopicView:
-    return TopicView(
-        topic=one.topic,
-        topic_id=one.topic_id,
-        other_id=one.other_id,
-        other_since_ns=one.since_ns,
-        other_is_former=one.is_former,
-    )
 
 
 def _topic(topic: Topic) -> TopicView:

@@ -30,7 +30,7 @@ def test_an_id_of_before_is_said_to_be_one() -> None:
     (found,) = c.open.values()
     assert found.happened_after_ns == last_ns, "when the former one was given last"
     listed(c, 100)
-    assert [(one.other_id, one.is_former) for one in doubted(c.tracker.state)] == [("o-1", True)]
+    assert [(one.other_id, one.other_is_former) for one in doubted(c.tracker.state)] == [("o-1", True)]
     stays(c, 100, 0, "o-1")
     assert [v.summary for v in c.open.values()] == [
         "topic orders was deleted and made again: 100 records were in it",
@@ -344,3 +344,4 @@ def test_a_cut_that_all_answers_told_of_a_wrong_id_is_one_of_the_known_log() -> 
     for _ in range(60):
         listed(c, 130, 5)
     assert c.said == [("offset-regression", "orders", 0)]
+    assert [one.topic_id for one in c.open.values()] == ["o-1"]

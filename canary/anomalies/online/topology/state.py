@@ -101,9 +101,8 @@ class Known:
 
 @dataclass(slots=True)
 class HeldCut:
-    """A cut in a log of which an answer said that it is that of the topic with this id (None: it said none)."""
+    """A cut in a log of which an answer said that it is that of the topic with the violation's id."""
 
-    topic_id: str | None
     violation: Violation
     is_said: bool = False
 

@@ -57,15 +57,15 @@ def found(scope: Scope, violation: Violation, topic_id: str | None, at_ns: int, 
     One broker gives ids and another one offsets: while two ids are given, the one may come with the other one's log.
     What ``lasts`` for as long as that may be is told at once.
     """
-    known, key = scope.state.topology.topics.get(violation.topic), f"{topic_id} {violation.partition} {at_ns}"
+    known = scope.state.topology.topics.get(violation.topic)
     if known is None or not known.others:
         _tell(scope, violation)
         return
-    of_known = topic_id in {None, known.topic_id}
-    known.held[key] = one = HeldCut(topic_id, violation)
-    if lasts and of_known:
-        one.is_said = True
-        _tell(scope, one.violation)
+    of = topic_id or known.topic_id or ""
+    is_said = lasts and of == known.topic_id
+    known.held[f"{of} {violation.partition} {at_ns}"] = HeldCut(replace(violation, topic_id=of), is_said)
+    if is_said:
+        _tell(scope, violation)
 
 
 def _tell(scope: Scope, violation: Violation) -> None:
@@ -79,11 +79,11 @@ def _settled(scope: Scope, known: Known) -> None:
     if known.others:
         return
     held, known.held = known.held, {}
-    own = {one.violation.partition for one in held.values() if one.topic_id in {None, known.topic_id}}
-    for one in held.values():
-        is_own = one.topic_id in {None, known.topic_id} or one.violation.partition not in own  # else: the same cut
-        if is_own and not one.is_said and one.topic_id not in known.dead_ids:
-            _tell(scope, replace(one.violation, topic_id=known.topic_id or ""))
+    own = {one.violation.partition for one in held.values() if one.violation.topic_id == known.topic_id}
+    for cut, is_said in ((one.violation, one.is_said) for one in held.values()):
+        is_own = cut.topic_id == known.topic_id or cut.partition not in own  # else: the same cut
+        if is_own and not is_said and cut.topic_id not in known.dead_ids:
+            _tell(scope, replace(cut, topic_id=known.topic_id or ""))
 
 
 class Doubted(NamedTuple):
@@ -92,8 +92,8 @@ class Doubted(NamedTuple):
     topic: str
     topic_id: str | None
     other_id: str
-    since_ns: int
-    is_former: bool
+    other_since_ns: int
+    other_is_former: bool
 
 
 def doubted(state: State) -> Iterator[Doubted]:
@@ -154,7 +154,6 @@ def _is_another(scope: Scope, name: str, known: Known, topic_id: str) -> None:
     timeline.topic_seen(scope, name, topic_id)
     for logs, its in _logs(top, other):
         logs.update({(name, partition): one for partition, one in its.items()})
-    known.held = {key: one for key, one in known.held.items() if one.topic_id not in {None, former_id}}
     scope.report(
         "topic-recreated",
         Where(name),
